@@ -1,0 +1,84 @@
+/** The remote port: what dvo does with devin-remote inside a sandbox. Implemented over provider.exec by scripts. */
+import type { Secret } from '../lib/secret.ts';
+import type { Call } from '../lib/deadline.ts';
+import type { SandboxPaths } from '../sandboxes/provider.ts';
+
+/** Where to act. */
+export interface Target {
+  readonly sandboxId: string;
+  readonly paths: SandboxPaths;
+}
+
+/** One published build of devin-remote: resolved once, so that a moving `latest` cannot mix two builds. */
+export interface RemoteBinary {
+  readonly sha: string;
+  readonly url: string;
+  /** SHA-256 of the file, 64 lower-case hex digits, read by the daemon itself. */
+  readonly sha256: string;
+}
+
+/** Whose sandbox this is: `.dvo/session.json` in the volume, for a daemon that has lost its index. */
+export interface Marker {
+  readonly version: 1;
+  readonly sessionId: string;
+  readonly outpostId: string;
+  readonly acceptorId: string;
+  readonly name: string;
+}
+
+export interface PrepareRequest {
+  readonly binary: RemoteBinary;
+  readonly marker: Marker;
+}
+
+export interface PrepareReport {
+  /** False when a verified copy was already in the volume. */
+  readonly downloaded: boolean;
+  /** What was installed or cloned, in words, for the log. */
+  readonly notes: readonly string[];
+}
+
+export interface LaunchRequest {
+  readonly launchId: string;
+  readonly sessionId: string;
+  readonly sha: string;
+  readonly connectToken: Secret;
+  readonly gatewayUrl: string;
+}
+
+/** The remote that now runs: this launch's, or, when one already held the lock, that one (`adopted`). */
+export interface LaunchReport {
+  readonly launchId: string;
+  readonly pid: number;
+  readonly adopted: boolean;
+}
+
+export type RemoteProbe =
+  | { readonly kind: 'running'; readonly launchId: string; readonly pid: number }
+  | { readonly kind: 'exited'; readonly launchId: string; readonly exitCode: number }
+  /** No live remote and no exit code: killed with its container, or never launched in this container. */
+  | { readonly kind: 'gone' };
+
+/**
+ * Every method throws ProviderError, `deadline` or `aborted` from the exec below it, and DvoError `remote` when a
+ * script did not end in its nonce marker or said something else than its protocol. Such a failure means "unknown".
+ */
+export interface RemoteControl {
+  /** @throws DvoError `distribution` */
+  resolve(pinnedSha: string | undefined, call: Call): Promise<RemoteBinary>;
+  /** Undefined: no marker, or none that can be read. */
+  readMarker(target: Target, call: Call): Promise<Marker | undefined>;
+  /**
+   * Marker (replacing another acceptor's: this takes the sandbox over), directories, tools, repositories, verified
+   * binary. Safe to repeat; quick when all is there.
+   */
+  prepare(target: Target, request: PrepareRequest, call: Call): Promise<PrepareReport>;
+  /** Starts the remote detached, unless one is running in this volume already. */
+  launch(target: Target, request: LaunchRequest, call: Call): Promise<LaunchReport>;
+  probe(target: Target, call: Call): Promise<RemoteProbe>;
+  /**
+   * Ends the remote of `launchId` (any launch when undefined): TERM, a grace, KILL of its whole process tree.
+   * Succeeds when none runs. A remote of another launch is left alone.
+   */
+  stop(target: Target, launchId: string | undefined, call: Call): Promise<void>;
+}
