@@ -94,6 +94,8 @@ export interface ArchiveIntent {
   readonly failures: number;
   /** Milliseconds since the epoch; not asked again before this. */
   readonly retryAt?: number;
+  /** The platform has no archives for this account: the sandbox is kept instead. */
+  readonly unsupported?: boolean;
 }
 
 export interface RemoteRun {
@@ -125,9 +127,16 @@ export interface SessionRecord {
   readonly lifetimeEndsAt?: number;
   /** True while the sandbox's volume holds nothing that `archive` (or an empty volume) does not. */
   readonly fresh?: boolean;
+  /** The next sandbox starts empty although there is an archive: restoring it has failed too often. */
+  readonly startEmpty?: boolean;
+  /** The binary that `prepare` has put into the current sandbox; gone when the stage goes back. */
+  readonly preparedSha?: string;
   readonly remote?: RemoteRun;
-  readonly remoteStopped?: boolean;
   readonly ending?: Ending;
+  /** In stage suspending: when the remote was known to be stopped. An archive taken before is not the last one. */
+  readonly remoteStoppedAt?: number;
+  /** In stage suspending for `yield`: the marker still named us after the grace. */
+  readonly ownerConfirmed?: boolean;
   readonly archive?: Archive;
   readonly archiving?: ArchiveIntent;
   /** Archives that nothing needs any more, to be deleted. */
@@ -169,12 +178,21 @@ export type SandboxFact = (typeof SANDBOX_FACTS)[number];
 export const REMOTE_FACTS = ['unknown', 'running', 'exited', 'failed'] as const;
 export type RemoteFact = (typeof REMOTE_FACTS)[number];
 
-/** What the last look at the machine showed. Facts are memory of this process only: a restart looks again. */
-export interface MachineFacts {
+/**
+ * What the last looks at the machine and the queue showed. Memory of this process only: a restart looks again.
+ * Times are milliseconds since the epoch.
+ */
+export interface Facts {
   readonly sandbox: SandboxFact;
   readonly remote: RemoteFact;
-  /** When both were last established; undefined: never in this process. */
-  readonly lookedAt?: number;
-  /** When the remote was last seen to start a healthy stretch; undefined: not seen running. */
+  /** When the machine was last looked at, successfully or not. */
+  readonly probedAt?: number;
+  /** Since when every probe has found the remote running. */
   readonly healthySince?: number;
+  /** When the session's entry was last read on purpose, to confirm what it seemed to say. */
+  readonly confirmedAt?: number;
+  /** Such reads since the remote was first seen to have exited. */
+  readonly looksSinceExit: number;
 }
+
+export const NO_FACTS: Facts = { sandbox: 'unknown', remote: 'unknown', looksSinceExit: 0 };
