@@ -42,6 +42,8 @@ export type QueueEvent =
   | { readonly kind: 'keepalive' };
 
 export interface OutpostsApi {
+  /** Under which every claim is made. */
+  readonly acceptorId: string;
   list(query: { readonly phase?: 'pending'; readonly cursor?: string }, call: Call): Promise<QueuePage>;
   /**
    * Opens the watch and yields its events until the server ends the stream, which is routine. `call.timeoutMs`

@@ -130,6 +130,7 @@ export type ProviderErrorKind =
   | 'not-found' // no such sandbox, archive or file
   | 'unauthenticated' // our credentials are refused
   | 'exhausted' // quota or capacity; try again later
+  | 'misconfigured' // the platform refuses what the operator configured: image, size, secrets, runner
   | 'ambiguous' // unavailable, cut off, cancelled: it may have happened
   | 'unsupported' // this platform or account cannot do it at all
   | 'archive-failed' // the archive ended failed, or its content cannot be restored

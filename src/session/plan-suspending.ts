@@ -15,14 +15,19 @@ export function planSuspending(view: RecordView, wish: Wish, rules: Rules): Deci
     case 'none':
     case 'ended':
       return step({ do: 'settle' });
+    case 'starting':
+      if (view.record.fresh === true) return step({ do: 'destroy' });
+      return lookAgain(view, rules);
     case 'unknown':
-    case 'starting': {
-      const dueAt = view.facts.probedAt === undefined ? view.now : view.facts.probedAt + rules.bootPollMs;
-      return view.now >= dueAt ? step({ do: 'probe' }) : waitUntil(dueAt, 'the sandbox is being looked at');
-    }
+      return lookAgain(view, rules);
     case 'running':
       return takeDown(view, wish, rules);
   }
+}
+
+function lookAgain(view: RecordView, rules: Rules): Decision {
+  const dueAt = view.facts.probedAt === undefined ? view.now : view.facts.probedAt + rules.bootPollMs;
+  return view.now >= dueAt ? step({ do: 'probe' }) : waitUntil(dueAt, 'the sandbox is being looked at');
 }
 
 function takeDown(view: RecordView, wish: Wish, rules: Rules): Decision {
@@ -69,6 +74,6 @@ function isArchived(record: SessionRecord): boolean {
   return (
     record.archive !== undefined &&
     record.archive.sandboxId === record.sandboxId &&
-    record.archive.takenAt >= (record.remoteStoppedAt ?? Infinity)
+    record.archive.takenAt > (record.remoteStoppedAt ?? Infinity)
   );
 }

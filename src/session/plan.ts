@@ -28,8 +28,7 @@ export function nextStep(view: View, rules: Rules): Decision {
   const { record } = view;
   const wish = wishOf(view.sighting, view.facts.remote, rules);
   if (record === undefined) return planUnknown(view, wish, rules);
-  if (record.stage === 'terminating' || wish === 'terminate')
-    return step({ do: 'terminate', why: 'terminated' });
+  if (wish === 'terminate') return step({ do: 'terminate', why: 'terminated' });
   const known = { ...view, record };
   switch (record.stage) {
     case 'claimed':
@@ -44,6 +43,8 @@ export function nextStep(view: View, rules: Rules): Decision {
       return planSuspending(known, wish, rules);
     case 'suspended':
       return planSuspended(known, wish, rules);
+    case 'terminating':
+      return step({ do: 'terminate', why: record.ending === 'expire' ? 'expired' : 'terminated' });
   }
 }
 

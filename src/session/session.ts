@@ -38,6 +38,8 @@ export interface Sighting {
   readonly gist: Gist;
   /** How many reads in a row had this gist. Events of the watch start a count; only reads of our own raise it. */
   readonly looks: number;
+  /** When the entry was last read, in any way; milliseconds since the epoch. */
+  readonly readAt?: number;
   /** The entry as last seen; undefined when it is absent (`gist: absent`) or was never seen. */
   readonly entry?: QueueEntry;
 }
@@ -75,7 +77,8 @@ export type Ending =
   | 'give-up' // it keeps failing: release, keep the archive, cool down
   | 'roll-over' // the sandbox's hard lifetime is near: keep the claim, go on in a new sandbox
   | 'yield' // another daemon holds the session: leave it the archive, forget
-  | 'drain'; // this daemon is being shut down for good: release, keep the archive
+  | 'drain' // this daemon is being shut down for good: release, keep the archive
+  | 'expire'; // stage terminating: asleep for longer than archives are kept
 
 /** An archive that has been seen READY. */
 export interface Archive {
@@ -100,7 +103,8 @@ export interface ArchiveIntent {
 
 export interface RemoteRun {
   readonly launchId: string;
-  readonly sha: string;
+  /** Absent for a remote that was found running by a daemon without an index. */
+  readonly sha?: string;
   readonly launchedAt: number;
   /** The remote's process id in its sandbox; absent until the launch has answered. */
   readonly pid?: number;

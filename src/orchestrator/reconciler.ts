@@ -1,0 +1,168 @@
+/**
+ * One pass over one session: look at the whole view, ask the planner, do the step, look again, until the planner
+ * waits. Failures are written down and paced here; the planner sees only their count.
+ */
+import { backoffMs, type BackoffPolicy } from '../lib/backoff.ts';
+import { withDeadline } from '../lib/deadline.ts';
+import { describeError, DvoError } from '../lib/errors.ts';
+import { ApiError } from '../outposts/outposts.ts';
+import { isProviderError } from '../sandboxes/provider.ts';
+import { amend } from '../session/amend.ts';
+import type { Step } from '../session/decision.ts';
+import { nextStep, type View } from '../session/plan.ts';
+import { NO_FACTS } from '../session/session.ts';
+import { StepContext, type Deps, type Lane } from './context.ts';
+import { runStep } from './steps/run-step.ts';
+import type { StepResult } from './steps/step.ts';
+
+/** Waits between tries of one failing step. */
+const RETRY: BackoffPolicy = { firstMs: 500, maxMs: 30_000, factor: 2 };
+/** A pass that has done this many steps lets others run first. */
+const STEPS_PER_PASS = 30;
+const REPEATS_PER_PASS = 3;
+const REPEAT_MS = 1_000;
+/** Above the longest single call (an archive), so that it only ends what ignores its own limits. */
+const STEP_LIMIT_MS = 900_000;
+/** For this long "no capacity" is waited out within the claim before it counts as a failure. */
+const CAPACITY_PATIENCE_MS = 240_000;
+
+export class Reconciler {
+  readonly #deps: Deps;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #stop: AbortSignal;
+  #draining = false;
+
+  /** @param stop aborts the steps in progress; their sessions stay as their records say */
+  constructor(deps: Deps, stop: AbortSignal) {
+    this.#deps = deps;
+    this.#stop = stop;
+  }
+
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** What this process knows of the session's machine, for the status view. */
+  lane(sessionId: string): Lane | undefined {
+    return this.#lanes.get(sessionId);
+  }
+
+  /** The next look should see the machine anew: the platform's list says that its sandbox is not there. */
+  doubt(sessionId: string): void {
+    const lane = this.#lanes.get(sessionId);
+    if (lane !== undefined) lane.facts = { ...NO_FACTS, looksSinceExit: lane.facts.looksSinceExit };
+  }
+
+  /** Answers when to look again (milliseconds since the epoch); undefined: when something changes. */
+  async pass(sessionId: string): Promise<number | undefined> {
+    const lane = this.#laneOf(sessionId);
+    let last: string | undefined;
+    let repeats = 0;
+    for (let steps = 0; steps < STEPS_PER_PASS; steps += 1) {
+      if (this.#stop.aborted) return undefined;
+      const now = this.#deps.clock.now();
+      const decision = nextStep(this.#view(lane, now), this.#deps.rules);
+      if (decision.kind === 'wait') {
+        this.#retire(lane);
+        return decision.until;
+      }
+      const { failed } = lane;
+      if (failed !== undefined && failed.step === decision.step.do && now < failed.retryAt)
+        return failed.retryAt;
+      repeats = decision.step.do === last ? repeats + 1 : 0;
+      last = decision.step.do;
+      // A step that succeeds and is wanted again at once is being answered by a world that has not caught up.
+      if (repeats >= REPEATS_PER_PASS) return now + REPEAT_MS;
+      await this.#run(lane, decision.step);
+    }
+    return this.#deps.clock.now();
+  }
+
+  async #run(lane: Lane, step: Step): Promise<void> {
+    const { clock, recorder } = this.#deps;
+    lane.turn += 1;
+    const turn = lane.turn;
+    const log = this.#deps.log.child({ session: lane.sessionId, sandbox: lane.name, step: step.do });
+    const startedAt = clock.now();
+    try {
+      const limit = { timeoutMs: STEP_LIMIT_MS, signal: this.#stop };
+      const result: StepResult = await withDeadline(clock, step.do, limit, (signal) =>
+        runStep(new StepContext(this.#deps, lane, log, signal), step),
+      );
+      lane.failed = result === undefined ? undefined : { step: step.do, retryAt: result.again };
+      recorder.step(step.do, 'ok', clock.now() - startedAt);
+    } catch (error) {
+      // Whatever the step still does after this, it may not write.
+      if (lane.turn === turn) lane.turn += 1;
+      if (this.#stop.aborted) return;
+      const deadline = error instanceof DvoError && error.code === 'deadline';
+      recorder.step(step.do, deadline ? 'deadline' : 'failed', clock.now() - startedAt);
+      this.#noteFailure(lane, step, error);
+    }
+  }
+
+  #noteFailure(lane: Lane, step: Step, error: unknown): void {
+    const { clock, index, random, log } = this.#deps;
+    const now = clock.now();
+    const message = describeError(error);
+    const record = index.get(lane.name);
+    const patient =
+      isWaitedOut(error) && record !== undefined && now - record.stageSince < CAPACITY_PATIENCE_MS;
+    const failures = (record?.failures ?? 0) + (patient ? 0 : 1);
+    if (record !== undefined) {
+      const lastError = { at: now, step: step.do, message };
+      index.put(lane.name, amend(record, { set: { failures, lastError } }, now));
+    }
+    const asked = isProviderError(error) || error instanceof ApiError ? error.retryAfterMs : undefined;
+    const retryAt = now + Math.max(asked ?? 0, backoffMs(RETRY, Math.max(1, failures), random.next()));
+    lane.failed = { step: step.do, retryAt };
+    log.warn('step failed', {
+      session: lane.sessionId,
+      sandbox: lane.name,
+      step: step.do,
+      error: message,
+      failures,
+    });
+    this.#noteRefusal(error, message);
+  }
+
+  /** What fails for every session alike closes admission instead of failing them one by one. */
+  #noteRefusal(error: unknown, message: string): void {
+    const { gate } = this.#deps;
+    if (isProviderError(error, 'unauthenticated')) gate.pause('platform-credentials', message);
+    if (isProviderError(error, 'misconfigured')) gate.pause('platform-request', message);
+    if (error instanceof ApiError && error.unauthorized) gate.pause('devin-credentials', message);
+  }
+
+  #view(lane: Lane, now: number): View {
+    const { queue, index, identity } = this.#deps;
+    const sighting = queue.sighting(lane.sessionId);
+    return {
+      now,
+      sighting,
+      ours: sighting.entry?.phase === 'claimed' && sighting.entry.acceptorId === identity.acceptorId,
+      record: index.get(lane.name),
+      facts: lane.facts,
+      draining: this.#draining,
+    };
+  }
+
+  #laneOf(sessionId: string): Lane {
+    const known = this.#lanes.get(sessionId);
+    if (known !== undefined) return known;
+    const name = this.#deps.identity.nameOf(sessionId);
+    const lane: Lane = { sessionId, name, facts: NO_FACTS, sandbox: undefined, turn: 0, failed: undefined };
+    this.#lanes.set(sessionId, lane);
+    return lane;
+  }
+
+  /** A session without a record needs no memory between passes. */
+  #retire(lane: Lane): void {
+    if (this.#deps.index.get(lane.name) === undefined) this.#lanes.delete(lane.sessionId);
+  }
+}
+
+/** Not the session's fault, and likely to pass. */
+function isWaitedOut(error: unknown): boolean {
+  return isProviderError(error, 'exhausted') || isProviderError(error, 'unauthenticated');
+}

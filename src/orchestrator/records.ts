@@ -1,0 +1,63 @@
+/** The session index with its counts kept up to date, so that asking for a free slot costs nothing. */
+import type { SessionRecord, Stage } from '../session/session.ts';
+import type { SandboxName } from '../sandboxes/names.ts';
+import type { SessionIndex } from '../state/session-index.ts';
+
+export interface Records extends SessionIndex {
+  /** Names of the records whose stage has or is getting a machine. */
+  readonly atWork: ReadonlySet<SandboxName>;
+  readonly stages: Readonly<Record<Stage, number>>;
+}
+
+/** Every stage but `suspended`: a kept sandbox whose remote is stopped is not at work. */
+export function holdsSlot(record: SessionRecord): boolean {
+  return record.stage !== 'suspended';
+}
+
+export function createRecords(index: SessionIndex): Records {
+  const atWork = new Set<SandboxName>();
+  const stages: Record<Stage, number> = {
+    claimed: 0,
+    provisioning: 0,
+    preparing: 0,
+    serving: 0,
+    suspending: 0,
+    suspended: 0,
+    terminating: 0,
+  };
+  const count = (
+    name: SandboxName,
+    before: SessionRecord | undefined,
+    after: SessionRecord | undefined,
+  ): void => {
+    if (before !== undefined) stages[before.stage] -= 1;
+    if (after !== undefined) stages[after.stage] += 1;
+    if (after !== undefined && holdsSlot(after)) atWork.add(name);
+    else atWork.delete(name);
+  };
+  for (const [name, record] of index.entries()) count(name, undefined, record);
+  return {
+    atWork,
+    stages,
+    get: (name) => index.get(name),
+    entries: () => index.entries(),
+    get size() {
+      return index.size;
+    },
+    put(name, record) {
+      count(name, index.get(name), record);
+      index.put(name, record);
+    },
+    delete(name) {
+      count(name, index.get(name), undefined);
+      index.delete(name);
+    },
+    failures: (name) => index.failures(name),
+    putFailures: (name, history) => index.putFailures(name, history),
+    clearFailures: (name) => index.clearFailures(name),
+    commit: () => index.commit(),
+    get trouble() {
+      return index.trouble;
+    },
+  };
+}

@@ -1,0 +1,84 @@
+/** Steps on the claim alone: claim, adopt, look, release. */
+import { enter, newRecord, OF_THE_SANDBOX } from '../../session/amend.ts';
+import { coolDownMs } from '../../session/admission.ts';
+import type { StepContext } from '../context.ts';
+import type { StepResult } from './step.ts';
+
+/** Takes the session. The record, and the attempt, are on disk before the queue is asked. */
+export async function claim(ctx: StepContext): Promise<StepResult> {
+  const { index, claims, recorder, queue, limits, clock } = ctx.deps;
+  const { name } = ctx.lane;
+  const isNew = ctx.record.stage === 'claimed';
+  const history = index.failures(name);
+  if (isNew) {
+    const attempts = (history?.attempts ?? 0) + 1;
+    const coolUntil = clock.now() + coolDownMs(attempts);
+    index.putFailures(name, {
+      sessionId: ctx.sessionId,
+      attempts,
+      coolUntil,
+      reason: history?.reason ?? 'claimed',
+    });
+  }
+  await index.commit();
+  const enqueuedAt = queue.sighting(ctx.sessionId).entry?.createdAt;
+  const result = await claims.claim(ctx.sessionId, ctx.call(limits.apiMs));
+  recorder.claim(result.kind);
+  if (result.kind === 'claimed') {
+    ctx.log.info('session claimed', { kind: result.grant.entry.kind });
+    if (isNew && enqueuedAt !== undefined) recorder.claimedAfter(clock.now() - enqueuedAt);
+    return undefined;
+  }
+  ctx.log.debug('claim not won', { result: result.kind });
+  if (!isNew) return undefined;
+  // Nothing was tried, so nothing failed.
+  if (history === undefined) index.clearFailures(name);
+  else index.putFailures(name, history);
+  await stepBack(ctx);
+  return undefined;
+}
+
+/** Back to what was before admission: asleep with its archive (or kept sandbox), or unknown. */
+async function stepBack(ctx: StepContext): Promise<void> {
+  const { record } = ctx;
+  if (record.archive === undefined && record.kept !== true) await ctx.remove();
+  else await ctx.save(enter('suspended', ctx.now));
+}
+
+/**
+ * The queue says that the session is ours, and we have no machine at work for it: after a lost index, or a lost
+ * answer. Without a free slot the claim is given back, so that another daemon can serve it.
+ */
+export async function adopt(ctx: StepContext): Promise<StepResult> {
+  const { index, queue, gate } = ctx.deps;
+  const record = index.get(ctx.lane.name);
+  if (record === undefined) {
+    const entry = queue.sighting(ctx.sessionId).entry;
+    // Its sandbox is alive in all likelihood, so it counts against the limit whatever the limit says.
+    ctx.put(newRecord(entry ?? { sessionId: ctx.sessionId, kind: 'unknown' }, 'claimed', 1, ctx.now));
+    await index.commit();
+    ctx.log.info('session adopted: the queue says that it is ours');
+    return undefined;
+  }
+  if (gate.free === 0) return await release(ctx);
+  const clear = record.kept === true ? [] : OF_THE_SANDBOX;
+  await ctx.save(enter('claimed', ctx.now, { set: { attempt: record.attempt + 1, launches: 0 }, clear }));
+  return undefined;
+}
+
+export async function look(ctx: StepContext): Promise<StepResult> {
+  const { queue, limits } = ctx.deps;
+  const exited = ctx.lane.facts.remote === 'exited';
+  // Counted before the read, so that a failing read keeps its pace too.
+  ctx.facts({ confirmedAt: ctx.now });
+  await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
+  if (exited) ctx.facts({ looksSinceExit: ctx.lane.facts.looksSinceExit + 1 });
+  return undefined;
+}
+
+export async function release(ctx: StepContext): Promise<StepResult> {
+  const { claims, limits } = ctx.deps;
+  await claims.release(ctx.sessionId, ctx.call(limits.apiMs));
+  ctx.log.info('claim released: nothing is behind it');
+  return undefined;
+}

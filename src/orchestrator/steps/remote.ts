@@ -1,0 +1,153 @@
+/** Steps on the remote: prepare its sandbox, launch it, look at it. */
+import { isProviderError } from '../../sandboxes/provider.ts';
+import { describeError } from '../../lib/errors.ts';
+import { enter } from '../../session/amend.ts';
+import type { RemoteFact } from '../../session/session.ts';
+import type { RemoteProbe } from '../../remote/port.ts';
+import type { StepContext } from '../context.ts';
+import { inspect, sandboxFact, stillHeld, target, type StepResult } from './step.ts';
+
+/** A connect token this young is as good as a new one. */
+const FRESH_TOKEN_MS = 60_000;
+
+export async function prepare(ctx: StepContext): Promise<StepResult> {
+  const { remote, limits, queue } = ctx.deps;
+  const place = await target(ctx);
+  if (ctx.record.stage !== 'preparing') {
+    // On disk before the marker is: from here on the sandbox is the session's.
+    await ctx.save(enter('preparing', ctx.now, { clear: ['preparedSha'] }));
+  }
+  const pinned = queue.sighting(ctx.sessionId).entry?.remoteSha;
+  const binary = await remote.resolve(pinned, ctx.call(limits.apiMs));
+  const report = await remote.prepare(place, { binary, marker: ctx.marker }, ctx.call(limits.prepareMs));
+  ctx.amend({ set: { preparedSha: binary.sha, failures: 0 } });
+  ctx.log.info('sandbox prepared', { sha: binary.sha, downloaded: report.downloaded, notes: report.notes });
+  return undefined;
+}
+
+/** The launch is counted, and its id on disk, before it happens: a remote that kills us is counted too. */
+export async function launch(ctx: StepContext): Promise<StepResult> {
+  const { remote, limits, claims, random, recorder, queue, gatewayUrl } = ctx.deps;
+  if (!(await stillHeld(ctx))) return undefined;
+  const place = await target(ctx);
+  const claimed = await claims.grant(ctx.sessionId, FRESH_TOKEN_MS, ctx.call(limits.apiMs));
+  if (claimed.kind !== 'claimed') return undefined;
+  const gateway = claimed.grant.gatewayUrl ?? gatewayUrl;
+  if (gateway === undefined) return await withoutGateway(ctx);
+  const { record } = ctx;
+  const sha = record.preparedSha ?? '';
+  const launchId = random.id();
+  const launches = record.launches + 1;
+  await ctx.save({ set: { launches, remote: { launchId, sha, launchedAt: ctx.now } }, clear: ['fresh'] });
+  const report = await remote.launch(
+    place,
+    {
+      launchId,
+      sessionId: ctx.sessionId,
+      sha,
+      connectToken: claimed.grant.connectToken,
+      gatewayUrl: gateway,
+    },
+    ctx.call(limits.launchMs),
+  );
+  const run = { launchId: report.launchId, sha, launchedAt: ctx.now, pid: report.pid };
+  ctx.amend(enter('serving', ctx.now, { set: { remote: run } }));
+  ctx.facts({
+    sandbox: 'running',
+    remote: 'running',
+    probedAt: ctx.now,
+    healthySince: ctx.now,
+    looksSinceExit: 0,
+  });
+  if (launches > 1) recorder.remoteRestart();
+  const enqueuedAt = queue.sighting(ctx.sessionId).entry?.createdAt;
+  if (launches === 1 && enqueuedAt !== undefined) recorder.servingAfter(ctx.now - enqueuedAt);
+  ctx.log.info('remote launched', {
+    pid: report.pid,
+    launch: report.launchId,
+    adopted: report.adopted,
+    launches,
+  });
+  return undefined;
+}
+
+async function withoutGateway(ctx: StepContext): Promise<StepResult> {
+  await ctx.save({ set: { failures: ctx.record.failures + 1 } });
+  ctx.log.error('the claim names no gateway, and DEVIN_OUTPOST_GATEWAY_URL is not set');
+  return { again: ctx.now + 5_000 };
+}
+
+/** A look at the sandbox and, while serving, at the remote. What could not be seen is unknown, never gone. */
+export async function probe(ctx: StepContext): Promise<StepResult> {
+  const { sandboxId, stage } = ctx.record;
+  ctx.facts({ probedAt: ctx.now });
+  if (sandboxId === undefined) {
+    ctx.facts({ sandbox: 'none', remote: 'unknown' });
+    return undefined;
+  }
+  try {
+    // In the steady state one call tells both: a script that answers has run in a sandbox that runs.
+    if (stage === 'serving' && (await probeRemote(ctx))) return undefined;
+    const info = await inspect(ctx, sandboxId);
+    ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown' });
+  } catch (error) {
+    ctx.facts({ remote: 'unknown' });
+    if (error instanceof Error) ctx.log.warn('probe failed', { error: describeError(error) });
+  }
+  return undefined;
+}
+
+/** False: its sandbox is not there to be asked. */
+async function probeRemote(ctx: StepContext): Promise<boolean> {
+  const { remote, limits } = ctx.deps;
+  try {
+    const place = await target(ctx);
+    const seen = await remote.probe(place, ctx.call(limits.probeMs));
+    noteRemote(ctx, seen);
+    return true;
+  } catch (error) {
+    if (isProviderError(error, 'not-found') || isProviderError(error, 'gone')) return false;
+    throw error;
+  }
+}
+
+function noteRemote(ctx: StepContext, seen: RemoteProbe): void {
+  const fact = remoteFact(ctx, seen);
+  const before = ctx.lane.facts.remote;
+  if (fact !== before && fact !== 'running') ctx.log.warn('remote not running', { probe: seen });
+  if (fact !== 'running') {
+    ctx.lane.facts = withoutHealth(ctx.lane.facts, fact);
+    return;
+  }
+  const healthySince = ctx.lane.facts.healthySince ?? ctx.now;
+  ctx.facts({ sandbox: 'running', remote: 'running', healthySince, looksSinceExit: 0 });
+  if (seen.kind === 'running' && seen.launchId !== ctx.record.remote?.launchId) {
+    ctx.amend({ set: { remote: { launchId: seen.launchId, pid: seen.pid, launchedAt: ctx.now } } });
+  }
+  if (ctx.now - healthySince >= ctx.deps.rules.healthyAfterMs) forgetFailures(ctx);
+}
+
+function withoutHealth(
+  facts: StepContext['lane']['facts'],
+  remote: RemoteFact,
+): StepContext['lane']['facts'] {
+  const { healthySince: _, ...rest } = facts;
+  return { ...rest, sandbox: 'running', remote };
+}
+
+/** An exit code counts only when it is that of the launch we remember: an older one says nothing of this one. */
+function remoteFact(ctx: StepContext, seen: RemoteProbe): RemoteFact {
+  switch (seen.kind) {
+    case 'running':
+      return 'running';
+    case 'gone':
+      return 'failed';
+    case 'exited':
+      return seen.exitCode === 0 && seen.launchId === ctx.record.remote?.launchId ? 'exited' : 'failed';
+  }
+}
+
+function forgetFailures(ctx: StepContext): void {
+  if (ctx.record.launches > 1) ctx.amend({ set: { launches: 1 } });
+  if (ctx.deps.index.failures(ctx.lane.name) !== undefined) ctx.deps.index.clearFailures(ctx.lane.name);
+}

@@ -1,0 +1,190 @@
+/**
+ * Taking a session's machine down: withdraw, stop-remote, confirm-owner, destroy, settle, revive. The order
+ * stop → archive READY and recorded → destroy → release is the planner's; each step here can be repeated.
+ */
+import { isProviderError } from '../../sandboxes/provider.ts';
+import { describeError } from '../../lib/errors.ts';
+import { coolDownMs } from '../../session/admission.ts';
+import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
+import type { Ending } from '../../session/session.ts';
+import type { StepContext } from '../context.ts';
+import { salvage } from './archive.ts';
+import { noteLoss } from './ensure-sandbox.ts';
+import { findSandboxes } from './find-sandbox.ts';
+import { createUnsettled, inspect, sandboxFact, target, type StepResult } from './step.ts';
+
+/** Lets go of a session that has no remote. A machine that exists after all goes on to be taken down. */
+export async function withdraw(ctx: StepContext, ending: Ending): Promise<StepResult> {
+  const { record } = ctx;
+  if (record.sandboxId === undefined) {
+    const [found] = await findSandboxes(ctx, { takeOver: 'forbidden' });
+    if (found === undefined) {
+      const unsettled = createUnsettled(ctx);
+      if (unsettled !== undefined) return unsettled;
+      await ctx.save(enter('suspending', ctx.now, { set: { ending }, clear: ['createAskedAt'] }));
+      ctx.facts({ sandbox: 'none', remote: 'unknown' });
+      return undefined;
+    }
+    ctx.lane.sandbox = found.info;
+    const set = { ending, sandboxId: found.info.id, fresh: found.marker === undefined };
+    await ctx.save(enter('suspending', ctx.now, { set, clear: ['createAskedAt'] }));
+    ctx.facts({ sandbox: sandboxFact(found.info), remote: 'unknown', probedAt: ctx.now });
+    return undefined;
+  }
+  await ctx.save(
+    enter('suspending', ctx.now, { set: { ending }, clear: ['remoteStoppedAt', 'createAskedAt'] }),
+  );
+  return undefined;
+}
+
+/** From here on the session is being taken down, and why is on disk. */
+export async function stopRemote(ctx: StepContext, ending: Ending): Promise<StepResult> {
+  const { remote, limits, rules } = ctx.deps;
+  if (ctx.record.stage !== 'suspending') {
+    const clear = ['remoteStoppedAt', 'ownerConfirmed'] as const;
+    await ctx.save(enter('suspending', ctx.now, { set: { ending }, clear }));
+    ctx.log.info('taking the session down', { ending });
+  }
+  const { sandbox } = ctx.lane.facts;
+  if (sandbox === 'none' || sandbox === 'ended' || ctx.record.sandboxId === undefined) return undefined;
+  if (ctx.record.fresh !== true) {
+    try {
+      const launchId = ending === 'yield' ? ctx.record.remote?.launchId : undefined;
+      if (ending !== 'yield' || launchId !== undefined) {
+        await remote.stop(await target(ctx), launchId, ctx.call(limits.stopMs));
+      }
+    } catch (error) {
+      if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) {
+        ctx.facts({ sandbox: 'unknown' });
+        return undefined;
+      }
+      // A sandbox that no command reaches can still be archived; its end will end the remote.
+      if (ending === 'yield' || ctx.record.failures + 1 < rules.stepRetryLimit) throw error;
+      ctx.log.error('remote could not be stopped; archiving all the same', { error: describeError(error) });
+    }
+  }
+  await ctx.save({ set: { remoteStoppedAt: ctx.now, failures: 0 } });
+  return undefined;
+}
+
+/** After the grace: a marker that names another daemon means that the sandbox is not ours to touch any more. */
+export async function confirmOwner(ctx: StepContext): Promise<StepResult> {
+  if (await takenOver(ctx)) return await forget(ctx);
+  await ctx.save({ set: { ownerConfirmed: true } });
+  return undefined;
+}
+
+async function takenOver(ctx: StepContext): Promise<boolean> {
+  const { remote, limits, identity } = ctx.deps;
+  const marker = await remote.readMarker(await target(ctx), ctx.call(limits.platformMs));
+  return marker !== undefined && marker.acceptorId !== identity.acceptorId;
+}
+
+export async function destroy(ctx: StepContext): Promise<StepResult> {
+  const { provider, limits } = ctx.deps;
+  const { sandboxId, ending } = ctx.record;
+  if (sandboxId !== undefined) {
+    // The new holder may have come while the archive was made.
+    if (ending === 'yield' && ctx.lane.facts.sandbox === 'running' && (await takenOver(ctx)))
+      return await forget(ctx);
+    await provider.destroy(sandboxId, ctx.call(limits.platformMs));
+    ctx.log.info('sandbox destroyed', { sandbox: sandboxId });
+  }
+  await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending') });
+  ctx.lane.sandbox = undefined;
+  ctx.facts({ sandbox: 'none', remote: 'unknown' });
+  return undefined;
+}
+
+/** The machine is gone, or stays by the operator's choice: give the claim back and put the record to rest. */
+export async function settle(ctx: StepContext): Promise<StepResult> {
+  const { record } = ctx;
+  const kept = ctx.lane.facts.sandbox === 'running';
+  if (!kept && record.sandboxId !== undefined) {
+    // Not destroyed by us. One more read: a passing not-found must not cost a workspace.
+    const info = await inspect(ctx, record.sandboxId);
+    const fact = sandboxFact(info);
+    if (fact === 'running' || fact === 'starting') {
+      ctx.facts({ sandbox: fact });
+      return undefined;
+    }
+    const pending = await salvage(ctx);
+    if (pending !== undefined) return pending;
+    noteLoss(ctx, info);
+  }
+  switch (record.ending ?? 'suspend') {
+    case 'roll-over':
+      await ctx.save(enter('provisioning', ctx.now, { clear: OF_THE_SANDBOX }));
+      return undefined;
+    case 'yield':
+      return await forget(ctx);
+    case 'give-up':
+      coolDown(ctx);
+      return await rest(ctx, kept);
+    case 'suspend':
+      // It ended as sessions do, so nothing is held against it.
+      if (record.launches > 0) ctx.deps.index.clearFailures(ctx.lane.name);
+      return await rest(ctx, kept);
+    case 'drain':
+    case 'expire':
+      return await rest(ctx, kept);
+  }
+}
+
+async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
+  const { claims, limits, queue, identity } = ctx.deps;
+  const { entry } = queue.sighting(ctx.sessionId);
+  if (entry?.acceptorId === identity.acceptorId) {
+    await claims.release(ctx.sessionId, ctx.call(limits.apiMs));
+  }
+  claims.drop(ctx.sessionId);
+  const { record } = ctx;
+  if (record.archive === undefined && !kept) {
+    await ctx.remove();
+    ctx.log.info('session let go', { ending: record.ending, archive: 'none' });
+    return undefined;
+  }
+  const clear = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
+  await ctx.save(
+    enter('suspended', ctx.now, { set: { launches: 0, ...(kept ? { kept: true } : {}) }, clear }),
+  );
+  ctx.log.info('session asleep', {
+    ending: record.ending,
+    archive: record.archive?.snapshotId,
+    ...(kept ? { kept: record.sandboxId } : {}),
+  });
+  return undefined;
+}
+
+/** What a kept sandbox still needs to be known by. */
+const KEPT: ReadonlySet<string> = new Set(['sandboxId', 'lifetimeEndsAt', 'kept']);
+
+function coolDown(ctx: StepContext): void {
+  const { index } = ctx.deps;
+  const attempts = Math.max(2, index.failures(ctx.lane.name)?.attempts ?? 1);
+  const coolUntil = ctx.now + coolDownMs(attempts);
+  const reason = ctx.record.lastError?.message ?? 'its remote keeps failing';
+  index.putFailures(ctx.lane.name, { sessionId: ctx.sessionId, attempts, coolUntil, reason });
+  ctx.log.error('session given up for now', { attempts, coolUntil, reason });
+}
+
+/** Drops the record and touches nothing else. */
+export async function forget(ctx: StepContext): Promise<StepResult> {
+  ctx.deps.claims.drop(ctx.sessionId);
+  const { archive, sandboxId } = ctx.record;
+  await ctx.remove();
+  ctx.log.info('session left to the daemon that holds it', {
+    archive: archive?.snapshotId,
+    sandbox: sandboxId,
+  });
+  return undefined;
+}
+
+/** Its archive fails, but the session is wanted: it is served again where its work is. */
+export async function revive(ctx: StepContext): Promise<StepResult> {
+  ctx.log.warn('archive failing and session wanted: serving it again in its old sandbox');
+  await ctx.save(
+    enter('preparing', ctx.now, { clear: ['remoteStoppedAt', 'ending', 'preparedSha', 'ownerConfirmed'] }),
+  );
+  return undefined;
+}

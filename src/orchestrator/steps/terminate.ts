@@ -1,0 +1,73 @@
+/** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
+import { enter } from '../../session/amend.ts';
+import type { StepContext } from '../context.ts';
+import { createUnsettled, type StepResult } from './step.ts';
+
+export async function terminate(ctx: StepContext, why: 'terminated' | 'expired'): Promise<StepResult> {
+  if (ctx.record.stage !== 'terminating') {
+    const change = why === 'expired' ? { set: { ending: 'expire' as const } } : {};
+    await ctx.save(enter('terminating', ctx.now, change));
+    ctx.log.info('deleting everything of the session', { why });
+  }
+  await destroyAll(ctx, why);
+  const unsettled = createUnsettled(ctx);
+  if (unsettled !== undefined) return unsettled;
+  await deleteArchives(ctx, why);
+  await release(ctx);
+  ctx.deps.index.clearFailures(ctx.lane.name);
+  await ctx.remove();
+  ctx.log.info('session gone: nothing of it is left');
+  return undefined;
+}
+
+/**
+ * Its own by id, and any other that we made under its name: the spare of an unanswered create. A session that merely
+ * expired here may live on with another daemon, so then only what the record names is touched.
+ */
+async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Promise<void> {
+  const { provider, limits, identity } = ctx.deps;
+  const ids = new Set<string>();
+  if (ctx.record.sandboxId !== undefined) ids.add(ctx.record.sandboxId);
+  if (why === 'terminated') {
+    const tags = [ctx.lane.name, identity.acceptorTag];
+    const made = await provider.list({ tags, include: 'active' }, ctx.call(limits.platformMs));
+    for (const info of made) if (info.state !== 'ending') ids.add(info.id);
+  }
+  for (const id of ids) {
+    await provider.destroy(id, ctx.call(limits.platformMs));
+    ctx.log.info('sandbox destroyed', { sandbox: id });
+  }
+}
+
+/** Those we remember; of a terminated session also those that any sandbox of its name left behind. */
+async function deleteArchives(ctx: StepContext, why: 'terminated' | 'expired'): Promise<void> {
+  const { provider, limits, recorder } = ctx.deps;
+  const { record } = ctx;
+  const ids = new Set(record.obsolete ?? []);
+  const sources = new Set<string>();
+  for (const source of [record.sandboxId, record.archive?.sandboxId]) {
+    if (source !== undefined) sources.add(source);
+  }
+  if (record.archive !== undefined) ids.add(record.archive.snapshotId);
+  if (why === 'terminated') {
+    const all = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
+    for (const info of all) sources.add(info.id);
+  }
+  for (const source of sources) {
+    const snapshots = await provider.snapshots(source, ctx.call(limits.platformMs));
+    for (const snapshot of snapshots) ids.add(snapshot.id);
+  }
+  for (const id of ids) {
+    await provider.deleteSnapshot(id, ctx.call(limits.platformMs));
+    recorder.archive('deleted');
+    ctx.log.info('archive deleted', { archive: id });
+  }
+}
+
+async function release(ctx: StepContext): Promise<void> {
+  const { queue, claims, identity, limits } = ctx.deps;
+  if (queue.sighting(ctx.sessionId).entry?.acceptorId === identity.acceptorId) {
+    await claims.release(ctx.sessionId, ctx.call(limits.apiMs));
+  }
+  claims.drop(ctx.sessionId);
+}
