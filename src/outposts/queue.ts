@@ -21,3 +21,15 @@ export interface Queue {
   /** Notes that our claim on it is gone or its entry left the queue, as a claim's or release's answer said. */
   forget(sessionId: string): void;
 }
+
+/** What readiness and admission need to know of the informer. */
+export interface QueueHealth {
+  readonly synced: boolean;
+  /** The current trouble in words. */
+  readonly problem?: string;
+  /** Devin refuses our token. */
+  readonly unauthorized: boolean;
+  readonly watchConnected: boolean;
+  /** Milliseconds since the epoch. */
+  readonly lastReadAt?: number;
+}
