@@ -1,0 +1,290 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { Decision } from '../../src/session/decision.ts';
+import { nextStep, type View } from '../../src/session/plan.ts';
+import { DEFAULT_RULES, type Rules } from '../../src/session/rules.ts';
+import {
+  NO_FACTS,
+  REMOTE_FACTS,
+  SANDBOX_FACTS,
+  STAGES,
+  type Facts,
+  type SessionRecord,
+} from '../../src/session/session.ts';
+import { WISHES } from '../../src/session/wish.ts';
+import { NOW, record, sightingOf, view } from './view.ts';
+
+const running: Facts = {
+  ...NO_FACTS,
+  sandbox: 'running',
+  remote: 'running',
+  probedAt: NOW,
+  healthySince: NOW,
+};
+
+function label(decision: Decision): string {
+  if (decision.kind === 'wait') return 'wait';
+  const { step } = decision;
+  return 'ending' in step ? `${step.do} (${step.ending})` : step.do;
+}
+
+function plan(over: Partial<View>, rules: Partial<Rules> = {}): string {
+  return label(nextStep(view(over), { ...DEFAULT_RULES, ...rules }));
+}
+
+function serving(over: Partial<SessionRecord> = {}): SessionRecord {
+  return record('serving', {
+    sandboxId: 'sb-1',
+    remote: { launchId: 'l-1', sha: 'abcdef', launchedAt: NOW - 120_000, pid: 7 },
+    ...over,
+  });
+}
+
+describe('the state table', () => {
+  const page = readFileSync(new URL('../../docs/lifecycle.md', import.meta.url), 'utf8');
+  const body = page.slice(page.indexOf('<!-- state-table -->'), page.indexOf('<!-- /state-table -->'));
+  const rows = body
+    .split('\n')
+    .filter((line) => line.startsWith('| ') && !line.startsWith('| ---') && !line.startsWith('| stage'))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+  const used = new Set<number>();
+
+  const cells = ['none' as const, ...STAGES].flatMap((stage) =>
+    WISHES.flatMap((wish) =>
+      SANDBOX_FACTS.flatMap((sandbox) => REMOTE_FACTS.map((remote) => ({ stage, wish, sandbox, remote }))),
+    ),
+  );
+
+  it.each(['none' as const, ...STAGES])(
+    'answers every combination of wish, sandbox and remote in stage %s as docs/lifecycle.md says',
+    (stage) => {
+      for (const cell of cells.filter((one) => one.stage === stage)) {
+        const values = [cell.stage, cell.wish, cell.sandbox, cell.remote];
+        const row = rows.findIndex((cols) =>
+          values.every((value, at) => cols[at] === '*' || cols[at] === value),
+        );
+        const answer = plan({
+          sighting: sightingOf(cell.wish),
+          facts: { ...NO_FACTS, sandbox: cell.sandbox, remote: cell.remote },
+          record: cell.stage === 'none' ? undefined : record(cell.stage, { sandboxId: 'sb-1' }),
+        });
+        expect(`${values.join(' × ')} → ${answer}`).toBe(
+          `${values.join(' × ')} → ${rows[row]?.[4] ?? 'no row'}`,
+        );
+        used.add(row);
+      }
+    },
+  );
+
+  it('has no row that nothing reaches', () => {
+    const idle = rows.filter((_, at) => !used.has(at)).map((cols) => cols.join(' | '));
+    expect(idle).toEqual([]);
+  });
+
+  it('walks 960 combinations', () => {
+    expect(cells).toHaveLength(8 * 6 * 5 * 4);
+  });
+});
+
+describe('before a remote runs', () => {
+  it('does nothing about a session that is over when its claim is not ours', () => {
+    expect(plan({ sighting: sightingOf('suspend'), ours: false })).toBe('wait');
+    expect(plan({ sighting: sightingOf('terminate'), ours: false })).toBe('wait');
+    expect(plan({ sighting: sightingOf('undecided'), ours: false })).toBe('wait');
+  });
+
+  it('launches once the binary is in place', () => {
+    const prepared = record('preparing', { sandboxId: 'sb-1', preparedSha: 'abcdef' });
+    expect(plan({ record: prepared, facts: { ...NO_FACTS, sandbox: 'running' } })).toBe('launch');
+  });
+
+  it('gives up after repeated failures, and takes down what exists', () => {
+    const failures = DEFAULT_RULES.stepRetryLimit;
+    expect(plan({ record: record('claimed', { failures }) })).toBe('withdraw (give-up)');
+    expect(plan({ record: record('provisioning', { failures }) })).toBe('withdraw (give-up)');
+    const preparing = record('preparing', { failures, sandboxId: 'sb-1' });
+    expect(plan({ record: preparing, facts: running })).toBe('stop-remote (give-up)');
+  });
+
+  it('P4: discards a sandbox that never comes up', () => {
+    const starting = { ...NO_FACTS, sandbox: 'starting' as const, probedAt: NOW };
+    const young = record('provisioning', { sandboxId: 'sb-1' });
+    const old = { ...young, stageSince: NOW - DEFAULT_RULES.bootTimeoutMs };
+    expect(plan({ record: young, facts: starting })).toBe('wait');
+    expect(plan({ record: old, facts: starting })).toBe('discard-sandbox');
+  });
+
+  it('makes nothing for a session that may have gone', () => {
+    const looked = { ...NO_FACTS, sandbox: 'none' as const, confirmedAt: NOW };
+    const sighting = { gist: 'absent' as const, looks: 1 };
+    expect(plan({ record: record('claimed'), sighting, facts: looked })).toBe('wait');
+    expect(plan({ record: record('provisioning'), sighting, facts: looked })).toBe('wait');
+  });
+});
+
+describe('while serving', () => {
+  it('L5: keeps serving through a flash of suspended, and asks again', () => {
+    const flash = { gist: 'over' as const, looks: 1 };
+    expect(plan({ record: serving(), sighting: flash, facts: running })).toBe('look');
+    const asked = { ...running, confirmedAt: NOW };
+    expect(plan({ record: serving(), sighting: { gist: 'over', looks: 2 }, facts: asked })).toBe('wait');
+    expect(plan({ record: serving(), sighting: { gist: 'over', looks: 3 }, facts: asked })).toBe(
+      'stop-remote (suspend)',
+    );
+  });
+
+  it('believes one look when the remote has exited by itself', () => {
+    const exited = { ...running, remote: 'exited' as const };
+    expect(plan({ record: serving(), sighting: { gist: 'absent', looks: 1 }, facts: exited })).toBe(
+      'stop-remote (suspend)',
+    );
+  });
+
+  it('R2: asks the queue five times before it overrules it about an exited remote', () => {
+    const exited = { ...running, remote: 'exited' as const };
+    expect(plan({ record: serving(), facts: { ...exited, looksSinceExit: 4 } })).toBe('look');
+    expect(plan({ record: serving(), facts: { ...exited, looksSinceExit: 5 } })).toBe(
+      'stop-remote (suspend)',
+    );
+  });
+
+  it('relaunches a failed remote with growing waits, then gives up', () => {
+    const failed = { ...running, remote: 'failed' as const };
+    const launched = (launches: number, agoMs: number): SessionRecord =>
+      serving({ launches, remote: { launchId: 'l', sha: 'abcdef', launchedAt: NOW - agoMs } });
+    expect(plan({ record: launched(1, 10), facts: failed })).toBe('prepare');
+    expect(plan({ record: launched(2, 10), facts: failed })).toBe('wait');
+    expect(plan({ record: launched(2, DEFAULT_RULES.relaunchFirstMs), facts: failed })).toBe('prepare');
+    expect(plan({ record: launched(5, 5_000), facts: failed })).toBe('wait');
+    expect(plan({ record: launched(6, 999_999), facts: failed })).toBe('stop-remote (give-up)');
+  });
+
+  it('gives up on a session whose sandboxes keep vanishing', () => {
+    const lost = { ...NO_FACTS, sandbox: 'ended' as const };
+    expect(plan({ record: serving({ launches: 6 }), facts: lost })).toBe('stop-remote (give-up)');
+  });
+
+  it('archives a checkpoint when the newest archive is old, also before the first one', () => {
+    const rules = { checkpointEveryMs: 60_000 };
+    expect(plan({ record: serving(), facts: running }, rules)).toBe('checkpoint');
+    const archive = { snapshotId: 's-1', takenAt: NOW - 30_000, sandboxId: 'sb-1' };
+    expect(plan({ record: serving({ archive }), facts: running }, rules)).toBe('wait');
+    expect(plan({ record: serving(), facts: running }, { checkpointEveryMs: 0 })).toBe('wait');
+  });
+
+  it('S6: rolls over before the platform ends the sandbox', () => {
+    const near = serving({ lifetimeEndsAt: NOW + DEFAULT_RULES.lifetimeMarginMs });
+    const far = serving({ lifetimeEndsAt: NOW + DEFAULT_RULES.lifetimeMarginMs + 60_000 });
+    expect(plan({ record: near, facts: running })).toBe('stop-remote (roll-over)');
+    expect(plan({ record: far, facts: running })).toBe('wait');
+  });
+
+  it('does not roll over again while the last archive has only just failed', () => {
+    const archiving = {
+      sandboxId: 'sb-1',
+      askedAt: NOW - 5_000,
+      before: [],
+      failures: 1,
+      retryAt: NOW + 30_000,
+    };
+    const near = serving({ lifetimeEndsAt: NOW + 1_000, archiving });
+    expect(plan({ record: near, facts: running })).toBe('wait');
+  });
+
+  it('deletes archives that a newer one has replaced', () => {
+    expect(plan({ record: serving({ obsolete: ['s-0'] }), facts: running })).toBe('tidy');
+  });
+
+  it('suspends when the daemon drains', () => {
+    expect(plan({ record: serving(), facts: running, draining: true })).toBe('stop-remote (drain)');
+  });
+});
+
+describe('while suspending', () => {
+  const stopped = (over: Partial<SessionRecord> = {}): SessionRecord =>
+    record('suspending', { sandboxId: 'sb-1', ending: 'suspend', remoteStoppedAt: NOW - 100, ...over });
+  const facts: Facts = { ...NO_FACTS, sandbox: 'running', probedAt: NOW };
+  const sighting = sightingOf('suspend');
+  const archive = (takenAt: number) => ({ snapshotId: 's-1', takenAt, sandboxId: 'sb-1' });
+
+  it('S1: destroys only after an archive that was taken after the remote stopped', () => {
+    expect(plan({ record: stopped(), facts, sighting })).toBe('archive');
+    expect(plan({ record: stopped({ archive: archive(NOW - 100) }), facts, sighting })).toBe('archive');
+    expect(plan({ record: stopped({ archive: archive(NOW - 99) }), facts, sighting })).toBe('destroy');
+  });
+
+  it('does not take another sandbox’s archive for its own', () => {
+    const other = { ...archive(NOW), sandboxId: 'sb-0' };
+    expect(plan({ record: stopped({ archive: other }), facts, sighting })).toBe('archive');
+  });
+
+  it('destroys without an archive what never held work', () => {
+    expect(plan({ record: stopped({ fresh: true }), facts, sighting })).toBe('destroy');
+    const starting = { ...facts, sandbox: 'starting' as const };
+    expect(plan({ record: stopped({ fresh: true }), facts: starting, sighting })).toBe('destroy');
+  });
+
+  it('S2: keeps the sandbox while its archive fails, and serves it again when it is wanted', () => {
+    const archiving = {
+      sandboxId: 'sb-1',
+      askedAt: NOW - 50,
+      before: [],
+      failures: 1,
+      retryAt: NOW + 30_000,
+    };
+    expect(plan({ record: stopped({ archiving }), facts, sighting })).toBe('wait');
+    expect(plan({ record: stopped({ archiving }), facts, sighting: sightingOf('claimable') })).toBe('revive');
+    const due = { ...archiving, retryAt: NOW };
+    expect(plan({ record: stopped({ archiving: due }), facts, sighting })).toBe('archive');
+  });
+
+  it('L7: keeps the sandbox where there are no archives, and goes on in it at a roll-over', () => {
+    const archiving = { sandboxId: 'sb-1', askedAt: NOW, before: [], failures: 0, unsupported: true };
+    expect(plan({ record: stopped({ archiving }), facts, sighting })).toBe('settle');
+    expect(plan({ record: stopped({ archiving, ending: 'roll-over' }), facts })).toBe('revive');
+    const yielding = stopped({ archiving, ending: 'yield', ownerConfirmed: true });
+    expect(plan({ record: yielding, facts, sighting: sightingOf('yield') })).toBe('forget');
+  });
+
+  it('L7: obeys the suspend mode for sleeping sessions, never for a roll-over', () => {
+    expect(plan({ record: stopped(), facts, sighting }, { suspendMode: 'keep' })).toBe('settle');
+    expect(plan({ record: stopped(), facts, sighting }, { suspendMode: 'discard' })).toBe('destroy');
+    expect(plan({ record: stopped({ ending: 'roll-over' }), facts }, { suspendMode: 'discard' })).toBe(
+      'archive',
+    );
+  });
+
+  it('Q10: waits for the new holder before it touches a sandbox that it has lost', () => {
+    const yielding = stopped({ ending: 'yield' });
+    const wish = sightingOf('yield');
+    expect(plan({ record: yielding, facts, sighting: wish })).toBe('wait');
+    const over = { ...yielding, remoteStoppedAt: NOW - DEFAULT_RULES.yieldGraceMs };
+    expect(plan({ record: over, facts, sighting: wish })).toBe('confirm-owner');
+    expect(plan({ record: { ...over, ownerConfirmed: true }, facts, sighting: wish })).toBe('archive');
+  });
+});
+
+describe('while asleep', () => {
+  const asleep = record('suspended', { archive: { snapshotId: 's-1', takenAt: NOW, sandboxId: 'sb-0' } });
+
+  it('L6: deletes the archive when its time is over', () => {
+    const old = { ...asleep, stageSince: NOW - DEFAULT_RULES.retentionMs };
+    const absent = { gist: 'absent' as const, looks: 9 };
+    expect(plan({ record: asleep, sighting: absent, ours: false })).toBe('wait');
+    expect(plan({ record: old, sighting: absent, ours: false })).toBe('terminate');
+    expect(nextStep(view({ record: record('terminating', { ending: 'expire' }) }), DEFAULT_RULES)).toEqual({
+      kind: 'step',
+      step: { do: 'terminate', why: 'expired' },
+    });
+  });
+
+  it('L4: an absent session is asleep, whatever else is forgotten', () => {
+    const absent = { gist: 'absent' as const, looks: 1_000 };
+    expect(plan({ record: asleep, sighting: absent, ours: false })).not.toBe('terminate');
+  });
+});
