@@ -181,6 +181,7 @@ export class Motor {
     this.gate.pause('stopping', 'the daemon is stopping');
     await this.#commit();
     if (mode === 'drain') await this.#drain(endsAt - graceMs / 5);
+    this.#reconciler.halt();
     const lanes = this.#lanes.stop();
     await this.#within(lanes, Math.max(0, (endsAt - clock.now()) * 0.6));
     this.#cut.abort(new Error('the daemon is stopping'));

@@ -10,7 +10,7 @@ import { isProviderError } from '../sandboxes/provider.ts';
 import { amend } from '../session/amend.ts';
 import type { Step } from '../session/decision.ts';
 import { nextStep, type View } from '../session/plan.ts';
-import { NO_FACTS } from '../session/session.ts';
+import { NO_FACTS, type SessionRecord } from '../session/session.ts';
 import { StepContext, type Deps, type Lane } from './context.ts';
 import { runStep } from './steps/run-step.ts';
 import type { StepResult } from './steps/step.ts';
@@ -23,14 +23,15 @@ const REPEATS_PER_PASS = 3;
 const REPEAT_MS = 1_000;
 /** Above the longest single call (an archive), so that it only ends what ignores its own limits. */
 const STEP_LIMIT_MS = 900_000;
-/** For this long "no capacity" is waited out within the claim before it counts as a failure. */
-const CAPACITY_PATIENCE_MS = 240_000;
+/** For this long "no capacity" is waited out within the claim before it counts as a failure: Devin waits five minutes. */
+const PATIENCE_MS = 240_000;
 
 export class Reconciler {
   readonly #deps: Deps;
   readonly #lanes = new Map<string, Lane>();
   readonly #stop: AbortSignal;
   #draining = false;
+  #halted = false;
 
   /** @param stop aborts the steps in progress; their sessions stay as their records say */
   constructor(deps: Deps, stop: AbortSignal) {
@@ -40,6 +41,11 @@ export class Reconciler {
 
   drain(): void {
     this.#draining = true;
+  }
+
+  /** No further step is begun; those in progress end by themselves. */
+  halt(): void {
+    this.#halted = true;
   }
 
   /** What this process knows of the session's machine, for the status view. */
@@ -59,7 +65,7 @@ export class Reconciler {
     let last: string | undefined;
     let repeats = 0;
     for (let steps = 0; steps < STEPS_PER_PASS; steps += 1) {
-      if (this.#stop.aborted) return undefined;
+      if (this.#halted || this.#stop.aborted) return undefined;
       const now = this.#deps.clock.now();
       const decision = nextStep(this.#view(lane, now), this.#deps.rules);
       if (decision.kind === 'wait') {
@@ -162,7 +168,17 @@ export class Reconciler {
   }
 }
 
-/** Not the session's fault, and likely to pass. */
-function isWaitedOut(error: unknown): boolean {
-  return isProviderError(error, 'exhausted') || isProviderError(error, 'unauthenticated');
+/** Not the session's fault, and likely to pass: no capacity, refused credentials, Devin or our disk in trouble. */
+function isPassing(error: unknown): boolean {
+  if (isProviderError(error)) return error.kind === 'exhausted' || error.kind === 'unauthenticated';
+  if (error instanceof ApiError) {
+    const { status } = error;
+    return status === undefined || status >= 500 || status === 429 || error.unauthorized;
+  }
+  return error instanceof DvoError && error.code === 'state';
+}
+
+/** A session for which nothing has been made yet can wait for ever; others would miss Devin's own limit. */
+function hasPatience(record: SessionRecord, now: number): boolean {
+  return record.stage === 'claimed' || now - record.stageSince < PATIENCE_MS;
 }
