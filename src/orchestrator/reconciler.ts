@@ -112,8 +112,7 @@ export class Reconciler {
     const now = clock.now();
     const message = describeError(error);
     const record = index.get(lane.name);
-    const patient =
-      isWaitedOut(error) && record !== undefined && now - record.stageSince < CAPACITY_PATIENCE_MS;
+    const patient = record !== undefined && isPassing(error) && hasPatience(record, now);
     const failures = (record?.failures ?? 0) + (patient ? 0 : 1);
     if (record !== undefined) {
       const lastError = { at: now, step: step.do, message };
