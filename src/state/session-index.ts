@@ -1,12 +1,23 @@
-/** The durable memory: STATE_DIR/sandbox_index.json. (Interface first; the implementation follows in this file.) */
+/**
+ * The durable memory: STATE_DIR/sandbox_index.json, one document, replaced whole. Many changes share one write (group
+ * commit); a caller that needs durability awaits `commit`. Knows the shape of a record, not its meaning.
+ */
+import { join } from 'node:path';
+import { WATCH_BACKOFF, backoffMs } from '../lib/backoff.ts';
+import type { Clock } from '../lib/clock.ts';
+import { describeError } from '../lib/errors.ts';
+import type { Logger } from '../lib/log.ts';
 import type { FailureHistory, SessionRecord } from '../session/session.ts';
 import type { SandboxName } from '../sandboxes/names.ts';
+import type { Disk } from './disk.ts';
+import { readIndex, type IndexOrigin, type IndexOwner } from './index-file.ts';
+import { Table } from './table.ts';
 
 export interface SessionIndex {
   get(name: SandboxName): SessionRecord | undefined;
   entries(): IterableIterator<[SandboxName, SessionRecord]>;
   readonly size: number;
-  /** In memory at once; on disk with the next commit. A record equal in content is not a change. */
+  /** In memory at once; on disk with the next commit. A record that differs in `updatedAt` only is not a change. */
   put(name: SandboxName, record: SessionRecord): void;
   delete(name: SandboxName): void;
   failures(name: SandboxName): FailureHistory | undefined;
@@ -19,4 +30,164 @@ export interface SessionIndex {
   commit(): Promise<void>;
   /** Undefined while commits succeed, else why the last one failed. No new claims while it is set. */
   readonly trouble: string | undefined;
+}
+
+export interface IndexOptions extends IndexOwner {
+  readonly disk: Disk;
+  readonly stateDir: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly onCommit?: (result: 'ok' | 'failed', tookMs: number) => void;
+}
+
+/** Changes that nobody waits for are on disk this much later. */
+const LAZY_COMMIT_MS = 200;
+
+/**
+ * Reads the index, or sets a damaged one aside and starts an empty one (`rebuilding`).
+ * @throws DvoError `state` when the file belongs to another outpost, acceptor or version, or cannot be read at all
+ */
+export async function openSessionIndex(
+  options: IndexOptions,
+): Promise<{ readonly index: SessionIndex; readonly origin: IndexOrigin }> {
+  const path = join(options.stateDir, 'sandbox_index.json');
+  const { disk, clock, log, outpostId, acceptorId } = options;
+  const read = await readIndex({ disk, clock, log, path, outpostId, acceptorId });
+  return { index: new FileIndex(options, path, read.sessions, read.failures), origin: read.origin };
+}
+
+class FileIndex implements SessionIndex {
+  readonly #options: IndexOptions;
+  readonly #path: string;
+  readonly #sessions: Table<SessionRecord>;
+  readonly #failures: Table<FailureHistory>;
+  /** Counts changes; a write covers those up to the count it started with. */
+  #changes = 0;
+  #durable = 0;
+  #writing: Promise<void> | undefined;
+  #lazy = false;
+  #failedWrites = 0;
+  #trouble: string | undefined;
+
+  constructor(
+    options: IndexOptions,
+    path: string,
+    sessions: Table<SessionRecord>,
+    failures: Table<FailureHistory>,
+  ) {
+    this.#options = options;
+    this.#path = path;
+    this.#sessions = sessions;
+    this.#failures = failures;
+  }
+
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  get(name: SandboxName): SessionRecord | undefined {
+    return this.#sessions.get(name);
+  }
+
+  entries(): IterableIterator<[SandboxName, SessionRecord]> {
+    return this.#sessions.entries();
+  }
+
+  put(name: SandboxName, record: SessionRecord): void {
+    this.#changed(this.#sessions.put(name, record));
+  }
+
+  delete(name: SandboxName): void {
+    this.#changed(this.#sessions.delete(name));
+  }
+
+  failures(name: SandboxName): FailureHistory | undefined {
+    return this.#failures.get(name);
+  }
+
+  putFailures(name: SandboxName, history: FailureHistory): void {
+    this.#changed(this.#failures.put(name, history));
+  }
+
+  clearFailures(name: SandboxName): void {
+    this.#changed(this.#failures.delete(name));
+  }
+
+  async commit(): Promise<void> {
+    const wanted = this.#changes;
+    while (this.#durable < wanted) {
+      // A write in progress may have started before our change; then the next one is ours, shared with all who wait.
+      this.#writing ??= this.#write();
+      await this.#writing;
+    }
+  }
+
+  async #write(): Promise<void> {
+    const { disk, clock, onCommit } = this.#options;
+    const covered = this.#changes;
+    const startedAt = clock.now();
+    try {
+      await disk.replace(this.#path, new TextEncoder().encode(this.#text()));
+      this.#durable = covered;
+      this.#recovered();
+      onCommit?.('ok', clock.now() - startedAt);
+    } catch (error) {
+      this.#troubled(error);
+      onCommit?.('failed', clock.now() - startedAt);
+      throw error;
+    } finally {
+      this.#writing = undefined;
+    }
+  }
+
+  #text(): string {
+    const { outpostId, acceptorId } = this.#options;
+    const head = `"version":1,"outpostId":${JSON.stringify(outpostId)},"acceptorId":${JSON.stringify(acceptorId)}`;
+    return `{${head},"sessions":${this.#sessions.json()},"failures":${this.#failures.json()}}\n`;
+  }
+
+  #changed(really: boolean): void {
+    if (!really) return;
+    this.#changes += 1;
+    if (!this.#lazy) void this.#commitLater();
+  }
+
+  async #commitLater(): Promise<void> {
+    const { clock } = this.#options;
+    this.#lazy = true;
+    while (this.#durable < this.#changes) {
+      const { firstMs, ...rest } = WATCH_BACKOFF;
+      const wait =
+        this.#failedWrites === 0 ? LAZY_COMMIT_MS : backoffMs({ firstMs, ...rest }, this.#failedWrites, 1);
+      await clock.sleep(wait);
+      try {
+        await this.commit();
+      } catch {
+        // Noted as trouble; tried again with a growing wait.
+        this.#failedWrites += 1;
+      }
+    }
+    this.#lazy = false;
+  }
+
+  #troubled(error: unknown): void {
+    const message = describeError(error);
+    if (this.#trouble === undefined) {
+      this.#options.log.error('index cannot be saved: no session is claimed until it can', {
+        error: message,
+      });
+    }
+    this.#trouble = message;
+  }
+
+  #recovered(): void {
+    this.#failedWrites = 0;
+    if (this.#trouble === undefined) return;
+    this.#trouble = undefined;
+    this.#options.log.info('index saved again');
+  }
 }

@@ -1,0 +1,65 @@
+/** The index file's shape. What cannot be read is set aside by session-index.ts, never guessed at. */
+import { z } from 'zod';
+import { STAGES, type FailureHistory, type SessionRecord } from '../session/session.ts';
+
+const time = z.number();
+const archive = z.object({ snapshotId: z.string(), takenAt: time, sandboxId: z.string() });
+
+export const RECORD: z.ZodType<SessionRecord> = z.object({
+  sessionId: z.string(),
+  stage: z.enum(STAGES),
+  stageSince: time,
+  attempt: z.number(),
+  claimKind: z.enum(['new', 'resume', 'unknown']),
+  createdAt: time,
+  updatedAt: time,
+  failures: z.number(),
+  launches: z.number(),
+  createAskedAt: time.exactOptional(),
+  sandboxId: z.string().exactOptional(),
+  lifetimeEndsAt: time.exactOptional(),
+  fresh: z.boolean().exactOptional(),
+  startEmpty: z.boolean().exactOptional(),
+  preparedSha: z.string().exactOptional(),
+  remote: z
+    .object({
+      launchId: z.string(),
+      sha: z.string().exactOptional(),
+      launchedAt: time,
+      pid: z.number().exactOptional(),
+    })
+    .exactOptional(),
+  ending: z.enum(['suspend', 'give-up', 'roll-over', 'yield', 'drain', 'expire']).exactOptional(),
+  remoteStoppedAt: time.exactOptional(),
+  ownerConfirmed: z.boolean().exactOptional(),
+  archive: archive.exactOptional(),
+  archiving: z
+    .object({
+      sandboxId: z.string(),
+      askedAt: time,
+      before: z.array(z.string()),
+      failures: z.number(),
+      retryAt: time.exactOptional(),
+      unsupported: z.boolean().exactOptional(),
+    })
+    .exactOptional(),
+  obsolete: z.array(z.string()).exactOptional(),
+  kept: z.boolean().exactOptional(),
+  lastError: z.object({ at: time, step: z.string(), message: z.string() }).exactOptional(),
+});
+
+export const FAILURES: z.ZodType<FailureHistory> = z.object({
+  sessionId: z.string(),
+  attempts: z.number(),
+  coolUntil: time,
+  reason: z.string(),
+});
+
+/** The document without judging its records one by one. */
+export const INDEX_FILE = z.object({
+  version: z.number(),
+  outpostId: z.string(),
+  acceptorId: z.string(),
+  sessions: z.record(z.string(), z.unknown()),
+  failures: z.record(z.string(), z.unknown()).default({}),
+});
