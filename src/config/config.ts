@@ -1,0 +1,338 @@
+/**
+ * The environment contract: one function from an environment record to a frozen configuration. Every problem is
+ * reported at once, with the variable's name, its value (never a secret's), and what is right. Empty means unset.
+ */
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { DvoError } from '../lib/errors.ts';
+import { isLoopbackHost, isLoopbackUrl } from '../lib/loopback.ts';
+import type { LogLevel } from '../lib/log.ts';
+import type { Redactor } from '../lib/secret.ts';
+import { fixedSecret, readOrWhy, secretFile, type SecretFiles, type SecretSource } from './secret-source.ts';
+import { absolutePath, flag, httpUrl, oneOf, VARIABLES, wholeNumber } from './variables.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface Config {
+  readonly devin: { readonly apiUrl: string; readonly outpostId: string; readonly token: SecretSource };
+  readonly acceptorId?: string;
+  readonly stateDir: string;
+  readonly maxSessions: number;
+  readonly provider: 'coreweave' | 'local';
+  readonly networkPolicy: 'enforce' | 'ignore';
+  readonly workspace: {
+    readonly workdir?: string;
+    readonly user?: string;
+    readonly home?: string;
+    readonly repos: readonly string[];
+    readonly gitUsername: string;
+    readonly gitToken?: SecretSource;
+  };
+  readonly remote: {
+    readonly sha?: string;
+    readonly staticBaseUrl: string;
+    readonly gatewayUrl?: string;
+    readonly chromePath?: string;
+    readonly desktop: boolean;
+    readonly restartLimit: number;
+  };
+  readonly timing: {
+    readonly pollIntervalMs: number;
+    readonly resyncIntervalMs: number;
+    readonly watchIdleTimeoutMs: number;
+    readonly claimRenewMarginMs: number;
+    readonly probeIntervalMs: number;
+  };
+  readonly snapshotRetentionMs: number;
+  readonly shutdown: { readonly mode: 'detach' | 'drain'; readonly graceMs: number };
+  readonly ops: { readonly host: string; readonly port: number };
+  readonly log: { readonly level: LogLevel; readonly format: 'json' | 'pretty' };
+  /** What the operator should know though it is no error. */
+  readonly warnings: readonly string[];
+}
+
+export interface ConfigSources {
+  readonly env: Environment;
+  readonly files: SecretFiles;
+  readonly redactor: Redactor;
+  /** Whether people read the log as it is written. */
+  readonly terminal: boolean;
+  /** A secret's file cannot be read any more; the last value stays in force. */
+  readonly onSecretTrouble: (variable: string, why: string) => void;
+}
+
+const name = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, 'letters, digits, dots, - and _, at most 128');
+const repository = z
+  .string()
+  .regex(
+    /^(https?:\/\/[A-Za-z0-9.:[\]-]+\/[A-Za-z0-9._~/-]+|[A-Za-z0-9._-]+\/[A-Za-z0-9._-]+)$/,
+    'HTTPS URLs without credentials, or org/name, separated by commas',
+  );
+
+/** @throws DvoError `config` whose message lists every problem, a line each */
+export function loadConfig(sources: ConfigSources): Config {
+  const reader = new Reader(sources);
+  const config = readAll(reader);
+  checkTogether(reader, config);
+  reader.finish();
+  return Object.freeze({ ...config, warnings: reader.warnings });
+}
+
+function readAll(reader: Reader): Omit<Config, 'warnings'> {
+  return {
+    devin: {
+      token: reader.requiredSecret('DEVIN_OUTPOSTS_TOKEN'),
+      outpostId: reader.required(
+        'OUTPOST_ID',
+        z.string().max(256),
+        'the id of your outpost, like outpost_env-…',
+      ),
+      apiUrl: apiUrl(reader),
+    },
+    ...reader.maybe('acceptorId', 'ACCEPTOR_ID', name),
+    stateDir: stateDir(reader),
+    maxSessions: reader.value('MAX_CONCURRENT_SESSIONS', wholeNumber(1, 5_000), '5'),
+    provider: reader.value('SANDBOX_PROVIDER', oneOf(['coreweave', 'local']), 'coreweave'),
+    networkPolicy: reader.value('NETWORK_POLICY', oneOf(['enforce', 'ignore']), 'enforce'),
+    workspace: {
+      ...reader.maybe('workdir', 'WORKDIR', absolutePath),
+      ...reader.maybe('user', 'SANDBOX_USER', z.string().regex(/^[a-z_][a-z0-9_-]{0,31}$/, 'a user name')),
+      ...reader.maybe('home', 'SANDBOX_HOME', absolutePath),
+      repos: reader.list('REPOS', repository),
+      gitUsername: reader.value(
+        'GIT_USERNAME',
+        z.string().regex(/^[^\0\n]{1,128}$/, 'a user name'),
+        'x-access-token',
+      ),
+      ...reader.maybeSecret('gitToken', 'GIT_TOKEN'),
+    },
+    remote: {
+      ...reader.maybe(
+        'sha',
+        'DEVIN_WORKER_REMOTE_SHA',
+        z.string().regex(/^[0-9a-f]{6,40}$/, '6 to 40 hex digits'),
+      ),
+      staticBaseUrl: reader
+        .value('DEVIN_WORKER_STATIC_BASE_URL', httpUrl, 'https://static.devin.ai/devin-rs/remote')
+        .replace(/\/+$/, ''),
+      ...reader.maybe('gatewayUrl', 'DEVIN_OUTPOST_GATEWAY_URL', gatewayUrl),
+      ...reader.maybe('chromePath', 'DEVIN_CHROME_PATH', absolutePath),
+      desktop: reader.value('DEVIN_OUTPOST_DESKTOP', flag, 'true'),
+      restartLimit: reader.value('REMOTE_RESTART_LIMIT', wholeNumber(0, 100), '5'),
+    },
+    timing: readTiming(reader),
+    snapshotRetentionMs: reader.value('SNAPSHOT_RETENTION_DAYS', wholeNumber(1, 3_650), '14') * 86_400_000,
+    shutdown: {
+      mode: reader.value('SHUTDOWN_MODE', oneOf(['detach', 'drain']), 'detach'),
+      // Under Kubernetes' 30 s before the kill; Docker's 10 s have to be raised, as the compose file does.
+      graceMs: reader.value('SHUTDOWN_GRACE_SECONDS', wholeNumber(1, 3_600), '25') * 1_000,
+    },
+    ops: {
+      host: reader.value('OPS_HOST', z.string().max(255), '127.0.0.1'),
+      port: reader.value('OPS_PORT', wholeNumber(0, 65_535), '8080'),
+    },
+    log: {
+      level: reader.value('LOG_LEVEL', oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info'),
+      format: reader.value('LOG_FORMAT', oneOf(['json', 'pretty']), reader.terminal ? 'pretty' : 'json'),
+    },
+  };
+}
+
+const gatewayUrl = z.string().refine((value) => {
+  return URL.canParse(value) && ['ws:', 'wss:', 'http:', 'https:'].includes(new URL(value).protocol);
+}, 'a ws, wss, http or https URL');
+
+function readTiming(reader: Reader): Config['timing'] {
+  return {
+    // Devin gives up on a session after five minutes; a few seconds' delay, were the watch to fail, is nothing.
+    pollIntervalMs: reader.value('POLL_INTERVAL_MS', wholeNumber(100, 600_000), '5000'),
+    resyncIntervalMs: reader.value('RESYNC_INTERVAL_MS', wholeNumber(1_000, 86_400_000), '300000'),
+    // Keepalives come more often than this; a watch that misses several is dead.
+    watchIdleTimeoutMs: reader.value('WATCH_IDLE_TIMEOUT_MS', wholeNumber(500, 290_000), '45000'),
+    claimRenewMarginMs: reader.value('CLAIM_RENEW_MARGIN_SECONDS', wholeNumber(1, 290), '60') * 1_000,
+    probeIntervalMs: reader.value('REMOTE_PROBE_INTERVAL_MS', wholeNumber(100, 600_000), '15000'),
+  };
+}
+
+function apiUrl(reader: Reader): string {
+  const given = reader.value('DEVIN_API_URL', httpUrl, 'https://api.devin.ai');
+  const stripped = given
+    .replace(/\/+$/, '')
+    .replace(/\/opbeta$/, '')
+    .replace(/\/+$/, '');
+  if (stripped !== given)
+    reader.warnings.push(`DEVIN_API_URL is given without /opbeta or a final slash: using ${stripped}`);
+  return stripped;
+}
+
+function stateDir(reader: Reader): string {
+  const given = reader.value(
+    'STATE_DIR',
+    z.string().regex(/^(\/|~\/)[^\0]*$/, 'an absolute path, or one below ~/'),
+    '~/.dvo',
+  );
+  return given.startsWith('~/') ? join(homedir(), given.slice(2)) : given;
+}
+
+/** What is right by itself and wrong together. */
+function checkTogether(reader: Reader, config: Omit<Config, 'warnings'>): void {
+  const { apiUrl: url } = config.devin;
+  const unsandboxed = reader.value('ALLOW_UNSANDBOXED', flag, 'false');
+  if (url.startsWith('http:') && !isLoopbackUrl(url)) {
+    reader.problem('DEVIN_API_URL', url, 'https, because the token travels with every request');
+  }
+  if (config.provider === 'local' && !isLoopbackUrl(url)) {
+    if (!unsandboxed) {
+      reader.problem(
+        'SANDBOX_PROVIDER',
+        'local',
+        'coreweave with a real Devin: local runs its commands on this machine without isolation (ALLOW_UNSANDBOXED=true if that is wanted)',
+      );
+    } else
+      reader.warnings.push(
+        'ALLOW_UNSANDBOXED: sessions of a real Devin run on this machine without isolation',
+      );
+  }
+  if (!isLoopbackHost(config.ops.host)) {
+    reader.warnings.push(
+      `OPS_HOST=${config.ops.host}: health and metrics can be read by anyone who reaches this address`,
+    );
+  }
+}
+
+/** Reads variables one by one and keeps what is wrong with them. */
+class Reader {
+  readonly warnings: string[] = [];
+  readonly #problems: string[] = [];
+  readonly #sources: ConfigSources;
+
+  constructor(sources: ConfigSources) {
+    this.#sources = sources;
+  }
+
+  get terminal(): boolean {
+    return this.#sources.terminal;
+  }
+
+  problem(variable: string, value: string | undefined, right: string): void {
+    const shown = value === undefined ? 'is not set' : `is ${JSON.stringify(value.slice(0, 200))}`;
+    this.#problems.push(`${variable} ${shown}; it must be ${right}`);
+  }
+
+  /** The variable's value, or the default's when it is unset or wrong (which is then reported). */
+  value<T>(variable: string, schema: z.ZodType<T, string>, fallback: string): T {
+    const given = this.#get(variable);
+    if (given !== undefined) {
+      const parsed = schema.safeParse(given);
+      if (parsed.success) return parsed.data;
+      this.problem(variable, given, reasons(parsed.error));
+    }
+    return schema.parse(fallback);
+  }
+
+  required(variable: string, schema: z.ZodType<string, string>, right: string): string {
+    const given = this.#get(variable);
+    if (given === undefined) this.problem(variable, undefined, right);
+    return this.value(variable, schema, '');
+  }
+
+  maybe<Key extends string, T>(
+    key: Key,
+    variable: string,
+    schema: z.ZodType<T, string>,
+  ): { readonly [K in Key]?: T } {
+    const given = this.#get(variable);
+    if (given === undefined) return {};
+    const parsed = schema.safeParse(given);
+    if (!parsed.success) this.problem(variable, given, reasons(parsed.error));
+    return parsed.success ? keyed(key, parsed.data) : {};
+  }
+
+  list(variable: string, schema: z.ZodType<string, string>): readonly string[] {
+    const items = (this.#get(variable) ?? '').split(/[\s,]+/).filter((item) => item !== '');
+    for (const item of items) {
+      const parsed = schema.safeParse(item);
+      if (!parsed.success) this.problem(variable, item, reasons(parsed.error));
+    }
+    return items;
+  }
+
+  requiredSecret(variable: string): SecretSource {
+    const source = this.#secret(variable);
+    if (source === 'unset')
+      this.problem(variable, undefined, `set, or ${variable}_FILE must name a file that holds it`);
+    return typeof source === 'object' ? source : fixedSecret('', this.#sources.redactor);
+  }
+
+  maybeSecret<Key extends string>(key: Key, variable: string): { readonly [K in Key]?: SecretSource } {
+    const source = this.#secret(variable);
+    return typeof source === 'object' ? keyed(key, source) : {};
+  }
+
+  /** @throws DvoError `config` */
+  finish(): void {
+    const { env } = this.#sources;
+    const known = new Set(
+      VARIABLES.flatMap((one) => (one.secret === true ? [one.name, `${one.name}_FILE`] : [one.name])),
+    );
+    for (const given of Object.keys(env)) {
+      if (
+        /^(DVO_|SANDBOX_|OUTPOST_|SNAPSHOT_|SHUTDOWN_|DEVIN_(OUTPOST|WORKER))/.test(given) &&
+        !known.has(given)
+      ) {
+        this.warnings.push(`${given} is set, but dvo knows no such variable`);
+      }
+    }
+    if (this.#problems.length === 0) return;
+    const count = this.#problems.length === 1 ? 'one problem' : `${this.#problems.length} problems`;
+    const lines = this.#problems.map((problem) => `  - ${problem}`).join('\n');
+    throw new DvoError('config', `the configuration has ${count}:\n${this.#sources.redactor.scrub(lines)}`);
+  }
+
+  #secret(variable: string): SecretSource | 'unset' | 'wrong' {
+    const { files, redactor, onSecretTrouble } = this.#sources;
+    const value = this.#get(variable);
+    const file = this.#get(`${variable}_FILE`);
+    if (value !== undefined) redactor.add(value);
+    if (value !== undefined && file !== undefined) {
+      this.#problems.push(`${variable} and ${variable}_FILE are both set; only one may be`);
+      return 'wrong';
+    }
+    if (value !== undefined) return this.#printable(variable, value) ? fixedSecret(value, redactor) : 'wrong';
+    if (file === undefined) return 'unset';
+    const read = readOrWhy(file, files);
+    if ('why' in read) {
+      this.problem(`${variable}_FILE`, file, `a file that holds the secret (${read.why})`);
+      return 'wrong';
+    }
+    redactor.add(read.value);
+    if (!this.#printable(variable, read.value)) return 'wrong';
+    return secretFile(file, files, redactor, read.value, (why) => onSecretTrouble(variable, why));
+  }
+
+  /** A token travels in an HTTP header, so it is visible ASCII. */
+  #printable(variable: string, value: string): boolean {
+    if (/^[\x21-\x7e]+$/.test(value)) return true;
+    this.#problems.push(
+      `${variable} holds white space or other characters that no token has (its value is not shown)`,
+    );
+    return false;
+  }
+
+  #get(variable: string): string | undefined {
+    const given = this.#sources.env[variable]?.trim();
+    return given === '' ? undefined : given;
+  }
+}
+
+function keyed<Key extends string, T>(key: Key, value: T): { readonly [K in Key]?: T };
+function keyed(key: string, value: unknown): Readonly<Record<string, unknown>> {
+  return { [key]: value };
+}
+
+function reasons(error: z.ZodError): string {
+  return error.issues.map((issue) => issue.message).join(' and ');
+}
