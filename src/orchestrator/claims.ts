@@ -34,7 +34,7 @@ const CONCURRENCY = 16;
 export class Claims {
   readonly #options: ClaimsOptions;
   readonly #grants = new Map<string, { readonly grant: ClaimGrant; readonly at: number }>();
-  readonly #retryAt = new Map<string, number>();
+  readonly #notBefore = new Map<string, number>();
   readonly #renewing = new Set<string>();
   readonly #lane = new PQueue({ concurrency: CONCURRENCY });
 
@@ -49,6 +49,8 @@ export class Claims {
     if (result.kind === 'claimed') {
       this.#grants.set(sessionId, { grant: result.grant, at: clock.now() });
       queue.fold(result.grant.entry);
+    } else if (result.kind === 'held') {
+      queue.fold(result.entry);
     } else {
       this.#grants.delete(sessionId);
       queue.forget(sessionId);
@@ -62,6 +64,10 @@ export class Claims {
     if (known !== undefined && this.#options.clock.now() - known.at <= maxAgeMs) {
       return { kind: 'claimed', grant: known.grant };
     }
+    const claimed = await this.claim(sessionId, call);
+    if (claimed.kind !== 'held') return claimed;
+    // Ours, but without a token: the only way to one is a claim anew.
+    await this.release(sessionId, call);
     return await this.claim(sessionId, call);
   }
 
@@ -73,7 +79,7 @@ export class Claims {
 
   drop(sessionId: string): void {
     this.#grants.delete(sessionId);
-    this.#retryAt.delete(sessionId);
+    this.#notBefore.delete(sessionId);
   }
 
   /** Renews what is due, until aborted. `beat` is called each round, for the liveness check. */
@@ -105,8 +111,8 @@ export class Claims {
     const held =
       entry?.phase === 'claimed' && entry.acceptorId !== undefined && entry.status !== 'terminated';
     if (!held || entry.acceptorId !== this.#options.api.acceptorId) return Infinity;
-    const deadline = known?.grant.deadline ?? entry.claimDeadline ?? 0;
-    return Math.max(deadline - this.#options.renewMarginMs, this.#retryAt.get(sessionId) ?? 0);
+    const deadline = Math.max(known?.grant.deadline ?? 0, entry.claimDeadline ?? 0);
+    return Math.max(deadline - this.#options.renewMarginMs, this.#notBefore.get(sessionId) ?? 0);
   }
 
   async #renew(sessionId: string, signal: AbortSignal): Promise<void> {
@@ -114,12 +120,12 @@ export class Claims {
     if (signal.aborted) return;
     try {
       const result = await this.claim(sessionId, { timeoutMs: callMs, signal });
-      this.#retryAt.delete(sessionId);
+      this.#notBefore.delete(sessionId);
       recorder.claim(result.kind === 'claimed' ? 'renewed' : 'renew_lost');
       if (result.kind !== 'claimed')
         log.warn('claim lost at renewal', { session: sessionId, result: result.kind });
     } catch (error) {
-      this.#retryAt.set(sessionId, clock.now() + RETRY_MS);
+      this.#notBefore.set(sessionId, clock.now() + RETRY_MS);
       recorder.claim('failed');
       if (!signal.aborted)
         log.warn('claim renewal failed', { session: sessionId, error: describeError(error) });

@@ -32,6 +32,7 @@ export interface QueueHooks {
   readonly onChange: (sessionId: string) => void;
   /** Sessions whose sighting must not be forgotten. */
   readonly keep: (sessionId: string) => boolean;
+  readonly onSynced: () => void;
 }
 
 export interface MotorParts {
@@ -92,6 +93,7 @@ export class Motor {
     this.queue = parts.openQueue({
       onChange: (sessionId) => this.#onChange(sessionId),
       keep: (sessionId) => this.records.get(identity.nameOf(sessionId)) !== undefined,
+      onSynced: () => this.#wakeAll(),
     });
     this.gate = new AdmissionGate({
       index: this.records,
@@ -157,12 +159,16 @@ export class Motor {
       this.#sweepLoop(signal),
       this.#upkeepLoop(signal),
     );
-    for (const [, record] of this.records.entries()) this.#lanes.add(record.sessionId);
+    this.#wakeAll();
   }
 
   /** What this process knows of one session's machine. */
   facts(sessionId: string) {
     return this.#reconciler.lane(sessionId)?.facts;
+  }
+
+  #wakeAll(): void {
+    for (const [, record] of this.records.entries()) this.#lanes.add(record.sessionId);
   }
 
   /** Looks at the session now. */

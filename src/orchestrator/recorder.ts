@@ -1,7 +1,7 @@
 /** What the motor counts. ops/metrics.ts keeps the counts; the simulation and tests may keep their own. */
 import type { Stage } from '../session/session.ts';
 
-export type ClaimOutcome = 'claimed' | 'lost' | 'absent' | 'failed' | 'renewed' | 'renew_lost';
+export type ClaimOutcome = 'claimed' | 'held' | 'lost' | 'absent' | 'failed' | 'renewed' | 'renew_lost';
 export type StepOutcome = 'ok' | 'failed' | 'deadline' | 'stale';
 export type ArchiveOutcome = 'ready' | 'failed' | 'unknown' | 'unsupported' | 'deleted' | 'lost';
 export type JanitorAction = 'sweep' | 'adopted' | 'destroyed' | 'left' | 'alarm' | 'skipped';

@@ -13,9 +13,13 @@ export interface ClaimGrant {
   readonly gatewayUrl?: string;
 }
 
-/** `lost`: another acceptor holds it · `absent`: the entry has left the queue. Both are normal. */
+/**
+ * held: the queue refuses to claim it anew because it is ours already (a lost answer, or a queue that does not renew);
+ * no token comes with it · lost: another acceptor holds it · absent: the entry has left the queue. All are normal.
+ */
 export type ClaimResult =
   | { readonly kind: 'claimed'; readonly grant: ClaimGrant }
+  | { readonly kind: 'held'; readonly entry: QueueEntry }
   | { readonly kind: 'lost' }
   | { readonly kind: 'absent' };
 
@@ -53,7 +57,7 @@ export interface OutpostsApi {
   watch(cursor: string | undefined, call: Call): AsyncIterable<QueueEvent>;
   /** `undefined`: the entry is not in the queue. */
   get(sessionId: string, call: Call): Promise<QueueEntry | undefined>;
-  /** Claims, or renews a claim of ours. A lost answer is recovered: a claim that is ours comes back `claimed`. */
+  /** Claims, or renews a claim of ours. A lost answer is recovered: a claim that is ours is never `lost`. */
   claim(sessionId: string, call: Call): Promise<ClaimResult>;
   /** Succeeds when it is not ours or gone already. */
   release(sessionId: string, call: Call): Promise<void>;

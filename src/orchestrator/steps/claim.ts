@@ -24,8 +24,8 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   const enqueuedAt = queue.sighting(ctx.sessionId).entry?.createdAt;
   const result = await claims.claim(ctx.sessionId, ctx.call(limits.apiMs));
   recorder.claim(result.kind);
-  if (result.kind === 'claimed') {
-    ctx.log.info('session claimed', { kind: result.grant.entry.kind });
+  if (result.kind === 'claimed' || result.kind === 'held') {
+    ctx.log.info('session claimed', { kind: ctx.record.claimKind });
     if (isNew && enqueuedAt !== undefined) recorder.claimedAfter(clock.now() - enqueuedAt);
     return undefined;
   }

@@ -1,0 +1,141 @@
+/** One HTTP exchange with Devin: token, limits, bounded body, errors in our words. Knows no endpoint. */
+import type { Clock } from '../lib/clock.ts';
+import { withDeadline, type Call } from '../lib/deadline.ts';
+import { describeError, DvoError } from '../lib/errors.ts';
+import type { Redactor, Secret } from '../lib/secret.ts';
+import { ApiError } from './outposts.ts';
+
+/** The part of fetch that we use; undici's and the global one both fit. */
+export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
+
+export interface FetchInit {
+  readonly method: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+  readonly signal: AbortSignal;
+  readonly redirect: 'manual';
+}
+
+export interface FetchResponse {
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  readonly body: AsyncIterable<Uint8Array> | null;
+}
+
+export interface TransportOptions {
+  readonly clock: Clock;
+  readonly fetch: Fetch;
+  /** Asked for each request, so that a rotated token is used at once. */
+  readonly token: () => Secret;
+  readonly redactor: Redactor;
+  readonly onRequest: (operation: string, code: string, tookMs: number) => void;
+}
+
+export interface Exchange {
+  readonly operation: string;
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly url: string;
+  readonly body?: Readonly<Record<string, unknown>>;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** A page of 200 entries with long policies stays well below this. */
+const LARGEST_BODY_BYTES = 32 * 1024 * 1024;
+const EXCERPT_LENGTH = 200;
+
+export class Transport {
+  readonly #options: TransportOptions;
+
+  constructor(options: TransportOptions) {
+    this.#options = options;
+  }
+
+  /** @throws ApiError for every status but those in `accept`, and when no whole answer came; `deadline`, `aborted` */
+  async send(exchange: Exchange, accept: readonly number[], call: Call): Promise<Answer> {
+    const { clock } = this.#options;
+    return await withDeadline(clock, exchange.operation, call, async (signal) => {
+      const response = await this.open(exchange, signal, 'application/json');
+      const text = await this.#text(exchange, response);
+      if (accept.includes(response.status)) return { status: response.status, text };
+      throw this.#refused(exchange, response, text);
+    });
+  }
+
+  /** The response as soon as its head is there. @throws ApiError when there is none */
+  async open(exchange: Exchange, signal: AbortSignal, accept: string): Promise<FetchResponse> {
+    const { clock, fetch, token, onRequest } = this.#options;
+    const { operation, method, url, body } = exchange;
+    const startedAt = clock.now();
+    try {
+      const response = await fetch(url, {
+        method,
+        signal,
+        redirect: 'manual',
+        headers: {
+          accept,
+          authorization: `Bearer ${token().reveal()}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      onRequest(operation, String(response.status), clock.now() - startedAt);
+      return response;
+    } catch (error) {
+      onRequest(operation, 'error', clock.now() - startedAt);
+      throw this.#broken(exchange, error);
+    }
+  }
+
+  /** @throws ApiError: never returns */
+  async refuse(exchange: Exchange, response: FetchResponse): Promise<never> {
+    throw this.#refused(exchange, response, await this.#text(exchange, response));
+  }
+
+  #broken(exchange: Exchange, error: unknown): Error {
+    if (error instanceof DvoError) return error;
+    const why = this.#options.redactor.scrub(describeError(error));
+    return new ApiError(`${exchange.operation}: no whole answer: ${why}`, {
+      operation: exchange.operation,
+      cause: error,
+    });
+  }
+
+  async #text(exchange: Exchange, response: FetchResponse): Promise<string> {
+    const decoder = new TextDecoder();
+    let text = '';
+    let size = 0;
+    try {
+      for await (const chunk of response.body ?? []) {
+        size += chunk.byteLength;
+        if (size > LARGEST_BODY_BYTES) throw new ApiError(`${exchange.operation}: the answer is too large`);
+        text += decoder.decode(chunk, { stream: true });
+      }
+    } catch (error) {
+      throw this.#broken(exchange, error);
+    }
+    return text + decoder.decode();
+  }
+
+  #refused(exchange: Exchange, response: FetchResponse, text: string): ApiError {
+    const { redactor, clock } = this.#options;
+    const excerpt = redactor.scrub(text.replaceAll(/\s+/g, ' ').slice(0, EXCERPT_LENGTH));
+    const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), clock.now());
+    return new ApiError(`${exchange.operation}: Devin answered ${response.status}: ${excerpt}`, {
+      operation: exchange.operation,
+      status: response.status,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    });
+  }
+}
+
+/** Seconds, or an HTTP date, as milliseconds from `now`. */
+export function parseRetryAfter(value: string | null, now: number): number | undefined {
+  if (value === null) return undefined;
+  if (/^\d{1,9}$/.test(value.trim())) return Number(value) * 1_000;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
