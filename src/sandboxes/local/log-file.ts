@@ -1,0 +1,55 @@
+/** Reading a growing log file line by line; it may be cut short by its writer, and may not exist yet. */
+import { open } from 'node:fs/promises';
+import type { Clock } from '../../lib/clock.ts';
+import { systemCode } from '../../lib/errors.ts';
+import type { LogsOptions } from '../provider.ts';
+
+export interface FollowOptions extends LogsOptions {
+  readonly clock: Clock;
+  /** Whether more can come. */
+  readonly alive: () => Promise<boolean>;
+  readonly signal: AbortSignal;
+}
+
+const LOOK_MS = 200;
+
+export async function* followLog(path: string, options: FollowOptions): AsyncGenerator<string> {
+  const { clock, alive, signal } = options;
+  let offset = 0;
+  let rest = '';
+  let first = true;
+  for (;;) {
+    const more = await alive();
+    const read = await readFrom(path, offset);
+    // Shorter than before: its writer has started it anew.
+    if (read.size < offset) rest = '';
+    offset = read.size < offset ? 0 : offset + read.bytes.byteLength;
+    const lines = (rest + read.bytes.toString('utf8')).split('\n');
+    rest = lines.pop() ?? '';
+    yield* first && options.tailLines !== undefined ? lines.slice(-options.tailLines) : lines;
+    first = false;
+    if (options.follow !== true || !more || signal.aborted) break;
+    await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+  }
+  if (rest !== '') yield rest;
+}
+
+async function readFrom(
+  path: string,
+  offset: number,
+): Promise<{ readonly bytes: Buffer; readonly size: number }> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      const bytes = Buffer.alloc(Math.max(0, size - offset));
+      const { bytesRead } = await file.read(bytes, 0, bytes.byteLength, offset);
+      return { bytes: bytes.subarray(0, bytesRead), size };
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+    return { bytes: Buffer.alloc(0), size: 0 };
+  }
+}
