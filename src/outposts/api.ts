@@ -2,13 +2,14 @@
 import type { Clock, Random } from '../lib/clock.ts';
 import { withDeadline, type Call } from '../lib/deadline.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
+import type { Fetch } from '../lib/fetch.ts';
 import type { Logger } from '../lib/log.ts';
 import { retry, type Verdict } from '../lib/retry.ts';
 import { Secret, type Redactor } from '../lib/secret.ts';
 import type { QueueEntry } from '../session/session.ts';
 import { ApiError, type ClaimResult, type OutpostsApi, type QueueEvent, type QueuePage } from './outposts.ts';
 import { readSse } from './sse.ts';
-import { Transport, type Answer, type Exchange, type Fetch } from './transport.ts';
+import { Transport, type Answer, type Exchange } from './transport.ts';
 import { json, parseEntry, parseEvent, parseGrant, parsePage, sessionIdOf, type Parsed } from './wire.ts';
 
 export interface ApiOptions {

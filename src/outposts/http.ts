@@ -1,6 +1,6 @@
 /** The real fetch: undici's, on an agent of our own whose every wait has a limit. */
 import { Agent, fetch as undiciFetch } from 'undici';
-import type { Fetch } from './transport.ts';
+import type { Fetch } from '../lib/fetch.ts';
 
 export interface HttpOptions {
   /** Silence inside an answer after which the connection is dead; above the watch's own idle limit. Milliseconds. */

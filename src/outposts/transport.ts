@@ -2,25 +2,9 @@
 import type { Clock } from '../lib/clock.ts';
 import { withDeadline, type Call } from '../lib/deadline.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
+import { readText, type Fetch, type FetchResponse } from '../lib/fetch.ts';
 import type { Redactor, Secret } from '../lib/secret.ts';
 import { ApiError } from './outposts.ts';
-
-/** The part of fetch that we use; undici's and the global one both fit. */
-export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
-
-export interface FetchInit {
-  readonly method: string;
-  readonly headers: Record<string, string>;
-  readonly body?: string;
-  readonly signal: AbortSignal;
-  readonly redirect: 'manual';
-}
-
-export interface FetchResponse {
-  readonly status: number;
-  readonly headers: { get(name: string): string | null };
-  readonly body: AsyncIterable<Uint8Array> | null;
-}
 
 export interface TransportOptions {
   readonly clock: Clock;
@@ -105,19 +89,13 @@ export class Transport {
   }
 
   async #text(exchange: Exchange, response: FetchResponse): Promise<string> {
-    const decoder = new TextDecoder();
-    let text = '';
-    let size = 0;
     try {
-      for await (const chunk of response.body ?? []) {
-        size += chunk.byteLength;
-        if (size > LARGEST_BODY_BYTES) throw new ApiError(`${exchange.operation}: the answer is too large`);
-        text += decoder.decode(chunk, { stream: true });
-      }
+      const text = await readText(response, LARGEST_BODY_BYTES);
+      if (text === undefined) throw new ApiError(`${exchange.operation}: the answer is too large`);
+      return text;
     } catch (error) {
       throw this.#broken(exchange, error);
     }
-    return text + decoder.decode();
   }
 
   #refused(exchange: Exchange, response: FetchResponse, text: string): ApiError {

@@ -66,7 +66,7 @@ export type RemoteProbe =
 export interface RemoteControl {
   /** @throws DvoError `distribution` */
   resolve(pinnedSha: string | undefined, call: Call): Promise<RemoteBinary>;
-  /** Undefined: no marker, or none that can be read. */
+  /** Undefined: there is none. @throws DvoError `remote` when it is damaged, which is not the same */
   readMarker(target: Target, call: Call): Promise<Marker | undefined>;
   /**
    * Marker (replacing another acceptor's: this takes the sandbox over), directories, tools, repositories, verified

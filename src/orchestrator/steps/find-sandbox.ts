@@ -2,6 +2,7 @@
  * Finding a session's sandbox on the platform. Names are tags only, lists may lag and may show several; the marker
  * in the volume says whose a sandbox is.
  */
+import { DvoError } from '../../lib/errors.ts';
 import { isProviderError, type SandboxInfo } from '../../sandboxes/provider.ts';
 import type { Marker } from '../../remote/port.ts';
 import type { StepContext } from '../context.ts';
@@ -35,7 +36,8 @@ export async function findSandboxes(ctx: StepContext, options: FindOptions): Pro
   const found: Found[] = [];
   for (const info of alive) {
     const marker = info.state === 'running' ? await readMarker(ctx, info) : undefined;
-    if (isUsable(ctx, info, marker, madeByUs, options)) found.push({ info, marker });
+    const usable = marker !== 'damaged' && isUsable(ctx, info, marker, madeByUs, options);
+    if (usable) found.push({ info, marker });
     else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandbox: info.id });
   }
   return found.sort((left, right) => rank(right) - rank(left));
@@ -54,13 +56,14 @@ function isUsable(
   return marker.acceptorId === acceptorId || options.takeOver === 'allowed';
 }
 
-async function readMarker(ctx: StepContext, info: SandboxInfo): Promise<Marker | undefined> {
+async function readMarker(ctx: StepContext, info: SandboxInfo): Promise<Marker | 'damaged' | undefined> {
   const { remote, limits } = ctx.deps;
   try {
     return await remote.readMarker({ sandboxId: info.id, paths: info.paths }, ctx.call(limits.platformMs));
   } catch (error) {
     // It ended between the list and the read. Any other failure must not make it look unmarked.
     if (isProviderError(error, 'not-found') || isProviderError(error, 'gone')) return undefined;
+    if (error instanceof DvoError && error.code === 'remote') return 'damaged';
     throw error;
   }
 }

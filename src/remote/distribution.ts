@@ -1,0 +1,118 @@
+/**
+ * Which build of devin-remote, and what its bytes must hash to. The daemon reads the checksum itself, over TLS; the
+ * sandbox must match it before the file can run. A SHA is resolved once, so that a moving `latest` mixes no builds.
+ */
+import type { Clock, Random } from '../lib/clock.ts';
+import { withDeadline, type Call } from '../lib/deadline.ts';
+import { describeError, DvoError } from '../lib/errors.ts';
+import { readText, type Fetch } from '../lib/fetch.ts';
+import { retry } from '../lib/retry.ts';
+import type { RemoteBinary } from './port.ts';
+
+export interface DistributionOptions {
+  readonly fetch: Fetch;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Without a final slash. */
+  readonly baseUrl: string;
+  /** Used for sessions that are not pinned. */
+  readonly sha: string | undefined;
+}
+
+const PLATFORM = 'linux_x64';
+const SHA = /^[0-9a-f]{6,40}$/;
+const DIGEST = /^([0-9a-f]{64})(?: [ *](\S+))?$/;
+/** A new build is picked up this much later; sessions that start together ask once. */
+const LATEST_FOR_MS = 60_000;
+const LARGEST_ANSWER_BYTES = 4_096;
+
+export class Distribution {
+  readonly #options: DistributionOptions;
+  readonly #digests = new Map<string, Promise<RemoteBinary>>();
+  #latest: { readonly sha: Promise<string>; readonly until: number } | undefined;
+
+  constructor(options: DistributionOptions) {
+    this.#options = options;
+  }
+
+  /** @throws DvoError `distribution` */
+  async resolve(pinned: string | undefined, call: Call): Promise<RemoteBinary> {
+    const sha = pinned ?? this.#options.sha ?? (await this.#latestSha(call));
+    if (!SHA.test(sha))
+      throw new DvoError('distribution', `not a build of devin-remote: ${JSON.stringify(sha)}`);
+    return await shared(this.#digests, sha, () => this.#binary(sha, call));
+  }
+
+  async #binary(sha: string, call: Call): Promise<RemoteBinary> {
+    const file = `devin-remote_${sha}_${PLATFORM}`;
+    const url = `${this.#options.baseUrl}/${file}`;
+    const match = DIGEST.exec((await this.#text(`${url}.sha256`, call)).toLowerCase());
+    const [, digest, named] = match ?? [];
+    if (digest === undefined || (named !== undefined && named !== file)) {
+      throw new DvoError('distribution', `${url}.sha256 does not hold the checksum of ${file}`);
+    }
+    return { sha, url, sha256: digest };
+  }
+
+  async #latestSha(call: Call): Promise<string> {
+    const { clock, baseUrl } = this.#options;
+    if (this.#latest === undefined || clock.now() >= this.#latest.until) {
+      const sha = this.#text(`${baseUrl}/latest_${PLATFORM}`, call);
+      this.#latest = { sha, until: clock.now() + LATEST_FOR_MS };
+      sha.catch(() => {
+        this.#latest = undefined;
+      });
+    }
+    return await this.#latest.sha;
+  }
+
+  /** One small text, without surrounding white space. */
+  async #text(url: string, call: Call): Promise<string> {
+    const { clock, random, fetch } = this.#options;
+    return await withDeadline(clock, `read ${url}`, call, (signal) =>
+      retry(
+        {
+          clock,
+          random,
+          signal,
+          tries: 3,
+          backoff: { firstMs: 200, maxMs: 2_000, factor: 2 },
+          longestHintMs: 0,
+          // What was published wrongly stays wrong; only an answer that did not come is asked for again.
+          classify: (error) => ({ retry: !(error instanceof DvoError) }),
+        },
+        async () => {
+          const init = {
+            method: 'GET',
+            headers: { accept: 'text/plain' },
+            signal,
+            redirect: 'follow',
+          } as const;
+          const response = await fetch(url, init);
+          if (response.status >= 500) throw new TypeError(`${url} answered ${response.status}`);
+          if (response.status !== 200)
+            throw new DvoError('distribution', `${url} answered ${response.status}`);
+          const text = await readText(response, LARGEST_ANSWER_BYTES);
+          if (text === undefined)
+            throw new DvoError('distribution', `${url} is too large to be what it should be`);
+          return text.trim();
+        },
+      ).catch((error: unknown) => {
+        if (error instanceof DvoError) throw error;
+        throw new DvoError('distribution', `${url} cannot be read: ${describeError(error)}`, {
+          cause: error,
+        });
+      }),
+    );
+  }
+}
+
+/** One run for all who ask at the same time; a failure is not remembered. */
+async function shared<T>(runs: Map<string, Promise<T>>, key: string, run: () => Promise<T>): Promise<T> {
+  const known = runs.get(key);
+  if (known !== undefined) return await known;
+  const started = run();
+  runs.set(key, started);
+  started.catch(() => runs.delete(key));
+  return await started;
+}

@@ -1,0 +1,114 @@
+/**
+ * Making a sandbox ready: marker, directories, tools, verified binary, in one exec when all is there. The marker comes
+ * first, so that a sandbox without one certainly holds nothing.
+ */
+import type { Call } from '../lib/deadline.ts';
+import type { BinaryCache } from './binary-cache.ts';
+import type { Places } from './places.ts';
+import type { PrepareReport, PrepareRequest, Target } from './port.ts';
+import type { ScriptRunner } from './script.ts';
+
+/** auto: the sandbox downloads; when it cannot, the daemon uploads. */
+export type Delivery = 'auto' | 'download' | 'upload';
+
+export interface PrepareOptions {
+  readonly scripts: ScriptRunner;
+  readonly cache: BinaryCache;
+  readonly delivery: Delivery;
+  /** Owner of the directories, when the remote runs as another user. */
+  readonly user: string | undefined;
+}
+
+export async function prepareSandbox(
+  options: PrepareOptions,
+  target: Target,
+  places: Places,
+  request: PrepareRequest,
+  call: Call,
+): Promise<PrepareReport> {
+  const { scripts, cache, delivery, user } = options;
+  const { binary, marker } = request;
+  const values = {
+    volume: target.paths.volume,
+    run: target.paths.run,
+    workdir: places.workdir,
+    home: places.home,
+    state: places.state,
+    user: user ?? '',
+    marker: JSON.stringify(marker),
+    sha: binary.sha,
+    sum: binary.sha256,
+    url: binary.url,
+    delivery,
+  };
+  const [verb, ...notes] = await scripts.run(
+    target.sandboxId,
+    { name: 'prepare', values, body: PREPARE },
+    call,
+  );
+  if (verb !== 'upload') return { downloaded: verb === 'downloaded', notes };
+  const part = `${target.paths.volume}/.dvo/bin/${binary.sha}/uploaded.part`;
+  await cache.upload(target.sandboxId, binary, part, call);
+  const body = INSTALL_UPLOADED;
+  await scripts.run(target.sandboxId, { name: 'install', values: { ...values, part }, body }, call);
+  return { downloaded: true, notes: [...notes, 'uploaded'] };
+}
+
+const VERIFY = `
+bin="$volume/.dvo/bin/$sha/devin-remote"
+digest() {
+  local out
+  if command -v sha256sum >/dev/null; then out=$(sha256sum -- "$1")
+  elif command -v shasum >/dev/null; then out=$(shasum -a 256 -- "$1")
+  elif command -v openssl >/dev/null; then out=$(openssl dgst -sha256 -r -- "$1")
+  else fail no-sha256-tool; fi
+  printf -v "$2" '%s' "\${out%% *}"
+}
+matches() { local sum_of_file=; [ -f "$1" ] && digest "$1" sum_of_file && [ "$sum_of_file" = "$sum" ]; }
+# Only what matches gets the final name, and only under the final name can it run.
+install_from() {
+  matches "$1" || { rm -f -- "$1"; fail checksum-mismatch; }
+  chmod 0755 "$1" && mv -f -- "$1" "$bin" || fail cannot-install
+}`;
+
+const PREPARE = `
+notes=()
+mkdir -p "$volume/.dvo" || fail cannot-write-volume
+if [ "$(cat "$volume/.dvo/session.json" 2>/dev/null)" != "$marker" ]; then
+  printf '%s' "$marker" > "$volume/.dvo/session.json.new" && mv -f "$volume/.dvo/session.json.new" "$volume/.dvo/session.json" || fail cannot-write-marker
+fi
+mkdir -p "$run" "$volume/.dvo/bin/$sha" "$workdir/repos" "$home" "$state" || fail cannot-make-directories
+[ -s "$run/boot-id" ] || cat /proc/sys/kernel/random/uuid > "$run/boot-id" || fail cannot-write-boot-marker
+missing=
+command -v git >/dev/null || missing="$missing git"
+command -v curl >/dev/null || command -v wget >/dev/null || missing="$missing curl"
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || missing="$missing ca-certificates"
+if [ -n "$missing" ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    export DEBIAN_FRONTEND=noninteractive
+    if { apt-get -qq update && apt-get -qq install -y --no-install-recommends $missing; } </dev/null >&2; then
+      for tool in $missing; do notes+=("installed-$tool"); done
+    else notes+=(apt-failed); fi
+  else for tool in $missing; do notes+=("missing-$tool"); done; fi
+fi
+${VERIFY}
+if [ -n "$user" ]; then chown "$user" "$volume" "$volume/.dvo" "$workdir" "$workdir/repos" "$home" "$state" 2>/dev/null; chmod 0711 "$volume/.dvo" "$volume/.dvo/bin" "$volume/.dvo/bin/$sha"; fi
+for old in "$volume"/.dvo/bin/*; do
+  [ "$old" = "$volume/.dvo/bin/$sha" ] || { rm -rf -- "$old"; notes+=(old-build-removed); }
+done
+if matches "$bin"; then finish cached "\${notes[@]}"; fi
+[ "$delivery" = upload ] && finish upload "\${notes[@]}"
+part="$bin.$$.part"
+if command -v curl >/dev/null; then curl -fsSL --connect-timeout 10 --retry 2 -o "$part" -- "$url" </dev/null
+elif command -v wget >/dev/null; then wget -q -T 10 -t 3 -O "$part" -- "$url" </dev/null
+else false; fi || {
+  rm -f -- "$part"
+  [ "$delivery" = auto ] && finish upload "\${notes[@]}" download-failed
+  fail download-failed
+}
+install_from "$part"
+finish downloaded "\${notes[@]}"`;
+
+const INSTALL_UPLOADED = `${VERIFY}
+install_from "$part"
+finish installed`;

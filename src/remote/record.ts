@@ -1,0 +1,16 @@
+/**
+ * Shell text that reads the launch's record and tells whether its process lives. The record is `launch pid start boot`.
+ * A pid alone means nothing: start time and boot marker must agree, and a zombie is dead.
+ */
+export const READ_RECORD = `
+pause() { read -rt 0.01 <> <(:) || :; }
+r_launch= r_pid= r_start= r_boot=
+alive() {
+  local stat
+  r_launch= r_pid= r_start= r_boot=
+  { read -r r_launch r_pid r_start r_boot < "$run/remote"; } 2>/dev/null || return 1
+  [ "$r_boot" = "$boot" ] && [[ $r_pid =~ ^[0-9]+$ ]] || return 1
+  { read -r stat < "/proc/$r_pid/stat"; } 2>/dev/null || return 1
+  set -- \${stat##*) }
+  [ "$1" != Z ] && [ "$1" != X ] && [ "\${20}" = "$r_start" ]
+}`;
