@@ -18,11 +18,9 @@ const PAUSES = [
 const WATCH_ENDS = ['ended', 'idle', 'withheld', 'failed', 'expired'] as const;
 const OPERATIONS = ['list', 'watch', 'get', 'claim', 'release'] as const;
 const COMMITS = ['ok', 'failed'] as const;
-const STEPS = [
-  ...['claim', 'adopt', 'look', 'release', 'ensure-sandbox', 'discard-sandbox', 'prepare', 'launch', 'probe'],
-  ...['checkpoint', 'withdraw', 'stop-remote', 'confirm-owner', 'archive', 'destroy', 'settle', 'revive'],
-  ...['terminate', 'tidy', 'forget'],
-];
+const STEPS =
+  'claim adopt look release ensure-sandbox discard-sandbox prepare launch probe checkpoint withdraw stop-remote ' +
+  'confirm-owner archive destroy settle revive terminate tidy forget';
 
 /** From a fast claim on loopback to Devin's own limit of five minutes and beyond. Seconds. */
 const SPANS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -32,53 +30,30 @@ export type Metrics = ReturnType<typeof createMetrics>;
 export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  const counter = <Label extends string>(
-    name: string,
-    help: string,
-    label: Label,
-    values: readonly string[],
-  ) => {
-    const series = new Counter({ name, help, labelNames: [label], registers: [registry] });
-    for (const value of values) series.inc(labels(label, value), 0);
-    return (value: string): void => series.inc(labels(label, value));
-  };
-  const histogram = (name: string, help: string) => {
-    const series = new Histogram({ name, help, buckets: SPANS, registers: [registry] });
-    return (ms: number): void => series.observe(Math.max(0, ms) / 1_000);
-  };
-  const gauge = (name: string, help: string) => new Gauge({ name, help, registers: [registry] });
-
-  const sessions = new Gauge({
-    name: 'dvo_sessions',
-    help: 'Sessions by stage',
-    labelNames: ['stage'],
-    registers: [registry],
-  });
-  for (const stage of STAGES) sessions.set({ stage }, 0);
-  const paused = new Gauge({
-    name: 'dvo_admission_paused',
-    help: '1 while nothing new is claimed, for this reason',
-    labelNames: ['reason'],
-    registers: [registry],
-  });
-  for (const reason of PAUSES) paused.set({ reason }, 0);
-  const steps = new Counter({
-    name: 'dvo_steps_total',
-    help: 'Steps by result',
-    labelNames: ['step', 'result'],
-    registers: [registry],
-  });
-  for (const step of STEPS) for (const result of STEP_RESULTS) steps.inc({ step, result }, 0);
-  const requests = new Counter({
-    name: 'dvo_api_requests_total',
-    help: 'Requests to Devin by operation and HTTP status (error: no answer)',
-    labelNames: ['operation', 'code'],
-    registers: [registry],
-  });
-  for (const operation of OPERATIONS)
-    for (const code of ['200', 'error']) requests.inc({ operation, code }, 0);
-  const slotsUsed = gauge('dvo_slots_used', 'Sessions that have or are getting a machine');
-  const slotsMax = gauge('dvo_slots_max', 'MAX_CONCURRENT_SESSIONS');
+  const make = makers(registry);
+  const sessions = make.labelled('dvo_sessions', 'Sessions by stage', 'stage', STAGES);
+  const paused = make.labelled(
+    'dvo_admission_paused',
+    '1 while nothing new is claimed, for this reason',
+    'reason',
+    PAUSES,
+  );
+  const step = make.counter2(
+    'dvo_steps_total',
+    'Steps by result',
+    ['step', 'result'],
+    STEPS.split(' '),
+    STEP_RESULTS,
+  );
+  const request = make.counter2(
+    'dvo_api_requests_total',
+    'Requests to Devin by operation and HTTP status (error: no answer)',
+    ['operation', 'code'],
+    OPERATIONS,
+    ['200', 'error'],
+  );
+  const slotsUsed = make.gauge('dvo_slots_used', 'Sessions that have or are getting a machine');
+  const slotsMax = make.gauge('dvo_slots_max', 'MAX_CONCURRENT_SESSIONS');
   const restarts = new Counter({
     name: 'dvo_remote_restarts_total',
     help: 'Relaunches of a remote',
@@ -89,47 +64,52 @@ export function createMetrics() {
     help: 'Queue rows and events that could not be read',
     registers: [registry],
   });
-  const claim = counter('dvo_claims_total', 'Claims and renewals by result', 'result', CLAIMS);
-  const archive = counter(
+  const claim = make.counter('dvo_claims_total', 'Claims and renewals by result', 'result', CLAIMS);
+  const archive = make.counter(
     'dvo_archives_total',
     'Archives by result; lost: a sandbox vanished with unsaved work',
     'result',
     ARCHIVES,
   );
-  const refused = counter('dvo_refused_total', 'Pending sessions not claimed, by reason', 'reason', REFUSALS);
-  const janitor = counter('dvo_janitor_total', 'What the janitor did', 'action', JANITOR);
-  const reconnect = counter(
+  const refused = make.counter(
+    'dvo_refused_total',
+    'Pending sessions not claimed, by reason',
+    'reason',
+    REFUSALS,
+  );
+  const janitor = make.counter('dvo_janitor_total', 'What the janitor did', 'action', JANITOR);
+  const reconnect = make.counter(
     'dvo_watch_reconnects_total',
     'Watches opened again, by why the last one ended',
     'reason',
     WATCH_ENDS,
   );
-  const commit = counter('dvo_index_commits_total', 'Writes of the index by result', 'result', COMMITS);
-  const commitTook = histogram('dvo_index_commit_seconds', 'How long a write of the index takes');
-  const stepTook = histogram('dvo_step_seconds', 'How long a step takes');
-  const apiTook = histogram('dvo_api_seconds', 'How long Devin takes to answer');
+  const commit = make.counter('dvo_index_commits_total', 'Writes of the index by result', 'result', COMMITS);
+  const commitTook = make.histogram('dvo_index_commit_seconds', 'How long a write of the index takes');
+  const stepTook = make.histogram('dvo_step_seconds', 'How long a step takes');
+  const apiTook = make.histogram('dvo_api_seconds', 'How long Devin takes to answer');
 
   return {
     contentType: registry.contentType,
     text: (): Promise<string> => registry.metrics(),
     claim,
-    claimedAfter: histogram('dvo_enqueued_to_claimed_seconds', 'From the entry’s creation to our claim'),
-    servingAfter: histogram(
+    claimedAfter: make.histogram('dvo_enqueued_to_claimed_seconds', 'From the entry’s creation to our claim'),
+    servingAfter: make.histogram(
       'dvo_enqueued_to_serving_seconds',
       'From the entry’s creation to a launched remote',
     ),
-    step(step: string, result: string, tookMs: number): void {
-      steps.inc({ step, result });
+    step(name: string, result: string, tookMs: number): void {
+      step(name, result);
       stepTook(tookMs);
     },
     remoteRestart: (): void => restarts.inc(),
     archive,
     refused,
     admissionPaused: (reason: string, state: 'paused' | 'open'): void =>
-      paused.set({ reason }, state === 'paused' ? 1 : 0),
+      paused(reason, state === 'paused' ? 1 : 0),
     janitor,
     stages(counts: Readonly<Record<Stage, number>>): void {
-      for (const stage of STAGES) sessions.set({ stage }, counts[stage]);
+      for (const stage of STAGES) sessions(stage, counts[stage]);
     },
     slots(used: number, max: number): void {
       slotsUsed.set(used);
@@ -138,7 +118,7 @@ export function createMetrics() {
     reconnect,
     skipped: (): void => skipped.inc(),
     request(operation: string, code: string, tookMs: number): void {
-      requests.inc({ operation, code: /^([1-5]\d\d|error)$/.test(code) ? code : 'other' });
+      request(operation, /^([1-5]\d\d|error)$/.test(code) ? code : 'other');
       apiTook(tookMs);
     },
     commit(result: string, tookMs: number): void {
@@ -148,7 +128,41 @@ export function createMetrics() {
   };
 }
 
-function labels<Label extends string>(label: Label, value: string): Record<Label, string>;
-function labels(label: string, value: string): Record<string, string> {
-  return { [label]: value };
+/** Series with their known label values at 0. */
+function makers(registry: Registry) {
+  const registers = [registry];
+  return {
+    counter(name: string, help: string, label: string, values: readonly string[]): (value: string) => void {
+      const series = new Counter({ name, help, labelNames: [label], registers });
+      for (const value of values) series.inc({ [label]: value }, 0);
+      return (value) => series.inc({ [label]: value });
+    },
+    counter2(
+      name: string,
+      help: string,
+      [first, second]: readonly [string, string],
+      firsts: readonly string[],
+      seconds: readonly string[],
+    ): (one: string, other: string) => void {
+      const series = new Counter({ name, help, labelNames: [first, second], registers });
+      for (const one of firsts) for (const other of seconds) series.inc({ [first]: one, [second]: other }, 0);
+      return (one, other) => series.inc({ [first]: one, [second]: other });
+    },
+    labelled(
+      name: string,
+      help: string,
+      label: string,
+      values: readonly string[],
+    ): (value: string, to: number) => void {
+      const series = new Gauge({ name, help, labelNames: [label], registers });
+      for (const value of values) series.set({ [label]: value }, 0);
+      return (value, to) => series.set({ [label]: value }, to);
+    },
+    gauge: (name: string, help: string) => new Gauge({ name, help, registers }),
+    /** Observes milliseconds, exports seconds. */
+    histogram(name: string, help: string): (ms: number) => void {
+      const series = new Histogram({ name, help, buckets: SPANS, registers });
+      return (ms) => series.observe(Math.max(0, ms) / 1_000);
+    },
+  };
 }

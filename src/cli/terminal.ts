@@ -1,0 +1,18 @@
+/** What a command has of the world outside: words go out here, and nowhere else. */
+import type { Environment } from '../config/reader.ts';
+
+export interface Terminal {
+  readonly env: Environment;
+  /** To standard output. */
+  readonly out: (text: string) => void;
+  /** To standard error. */
+  readonly err: (text: string) => void;
+  /** Whether people watch standard output as it is written. */
+  readonly interactive: boolean;
+  /** Colours are wanted: a terminal, and no NO_COLOR. */
+  readonly color: boolean;
+}
+
+/** Exit codes, as documented in docs/operations. */
+export const EXIT = { ok: 0, failed: 1, config: 2, locked: 3 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+/** The bin: the only place that reads process.env, and the only one that ends the process. */
+import { dvo } from './cli/program.ts';
+
+const { env, stdout, stderr, argv } = process;
+const interactive = stdout.isTTY;
+process.exitCode = await dvo(argv.slice(2), {
+  env,
+  out: (text) => void stdout.write(text),
+  err: (text) => void stderr.write(text),
+  interactive,
+  color: interactive && (env['NO_COLOR'] ?? '') === '',
+});
+// Whatever still holds the process open is not worth waiting for: all that must be kept is on disk.
+process.exit();

@@ -1,0 +1,275 @@
+/**
+ * The daemon: opens everything in order, hands the parts to each other, runs the motor, and closes in reverse order,
+ * also when a start fails half-way. Signals and exit codes are the command line's.
+ */
+import { join } from 'node:path';
+import type { Config } from '../config/config.ts';
+import type { Clock, Random } from '../lib/clock.ts';
+import { DvoError } from '../lib/errors.ts';
+import type { Logger } from '../lib/log.ts';
+import type { Redactor } from '../lib/secret.ts';
+import { Heartbeats, readiness, type Health } from '../ops/health.ts';
+import { createMetrics, type Metrics } from '../ops/metrics.ts';
+import { startOpsServer } from '../ops/server.ts';
+import { createOutpostsApi } from '../outposts/api.ts';
+import { createHttp } from '../outposts/http.ts';
+import { QueueInformer } from '../outposts/queue.ts';
+import { createRemoteControl } from '../remote/control.ts';
+import { createLocalProvider } from '../sandboxes/local/provider.ts';
+import { acceptorTag, outpostTag, sandboxName } from '../sandboxes/names.ts';
+import type { SandboxProvider } from '../sandboxes/provider.ts';
+import { egressOf } from '../session/egress.ts';
+import { DEFAULT_RULES, type Rules } from '../session/rules.ts';
+import type { NetworkPolicy } from '../session/session.ts';
+import { lockStateDir } from '../state/lock.ts';
+import { nodeDisk, removeTemporaries } from '../state/node-disk.ts';
+import { openSessionIndex, type SessionIndex } from '../state/session-index.ts';
+import { acceptorId, cursorStore, openStateDir } from '../state/state-dir.ts';
+import { DEFAULT_LIMITS, type Identity } from './context.ts';
+import { Motor, type MotorParts } from './motor.ts';
+
+export interface DaemonOptions {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  readonly redactor: Redactor;
+  /** PATH for local sandboxes. */
+  readonly path: string;
+}
+
+export interface Daemon {
+  readonly opsUrl: string;
+  /** Stops as configured, or as asked; resolves when everything is closed. */
+  stop(mode?: 'detach' | 'drain'): Promise<void>;
+}
+
+/** Twice the longest wait plus call of a loop: silence beyond it means that the loop is dead. Milliseconds. */
+const SLACK_MS = 120_000;
+const SWEEP_EVERY_MS = 60_000;
+/** Longer than any sandbox takes to come up and get its marker. */
+const STRAY_GRACE_MS = 600_000;
+
+/** @throws DvoError `state`, `locked`, `config`: nothing was claimed, and everything opened is closed again */
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { config, clock, random, log } = options;
+  await using opened = new AsyncDisposableStack();
+  const { stateDir } = config;
+  await openStateDir(stateDir, nodeDisk);
+  const lock = await lockStateDir(stateDir, nodeDisk, clock.now());
+  opened.defer(() => lock.release());
+  await removeTemporaries(stateDir);
+  const acceptor = await acceptorId(stateDir, nodeDisk, random, config.acceptorId);
+  const metrics = createMetrics();
+  const { index, origin } = await openSessionIndex({
+    disk: nodeDisk,
+    stateDir,
+    clock,
+    log,
+    outpostId: config.devin.outpostId,
+    acceptorId: acceptor,
+    onCommit: (result, tookMs) => metrics.commit(result, tookMs),
+  });
+  const identity = identityOf(config.devin.outpostId, acceptor);
+  // Longer than the watch's own limit, so that the informer is the one that notices silence.
+  const http = createHttp({ bodyTimeoutMs: config.timing.watchIdleTimeoutMs + 10_000 });
+  opened.defer(() => http.close());
+  const provider = await openProvider(options);
+  opened.defer(() => provider.close());
+  const beats = new Heartbeats(clock, allowedSilence(config));
+  const motor = new Motor(
+    motorParts(options, { index, identity, provider, metrics, beats, fetch: http.fetch, acceptor }),
+  );
+  const health = healthOf(motor, beats);
+  const ops = await startOpsServer({ ...config.ops, health, metrics, log });
+  opened.defer(() => ops.close());
+  motor.start();
+  log.info('started', {
+    outpost: config.devin.outpostId,
+    acceptor,
+    provider: provider.name,
+    index: origin,
+    ops: ops.url,
+    stateDir,
+  });
+  const closing = opened.move();
+  let stopping: Promise<void> | undefined;
+  return {
+    opsUrl: ops.url,
+    stop(mode = config.shutdown.mode) {
+      stopping ??= stopAll(motor, mode, config.shutdown.graceMs, closing);
+      return stopping;
+    },
+  };
+}
+
+async function stopAll(
+  motor: Motor,
+  mode: 'detach' | 'drain',
+  graceMs: number,
+  closing: AsyncDisposableStack,
+): Promise<void> {
+  await using _ = closing;
+  await motor.stop(mode, graceMs);
+}
+
+interface Opened {
+  readonly index: SessionIndex;
+  readonly identity: Identity;
+  readonly provider: SandboxProvider;
+  readonly metrics: Metrics;
+  readonly beats: Heartbeats;
+  readonly fetch: Parameters<typeof createOutpostsApi>[0]['fetch'];
+  readonly acceptor: string;
+}
+
+function motorParts(options: DaemonOptions, opened: Opened): MotorParts {
+  const { config, clock, random, log, redactor } = options;
+  const { index, identity, provider, metrics, beats, fetch, acceptor } = opened;
+  const { devin, timing, remote, workspace, stateDir } = config;
+  const api = createOutpostsApi({
+    baseUrl: devin.apiUrl,
+    outpostId: devin.outpostId,
+    acceptorId: acceptor,
+    token: () => devin.token.read(),
+    observer: {
+      request: (operation, code, tookMs) => metrics.request(operation, code, tookMs),
+      skipped: () => metrics.skipped(),
+    },
+    fetch,
+    clock,
+    random,
+    log,
+    redactor,
+  });
+  const { gitToken, ...paths } = workspace;
+  return {
+    clock,
+    random,
+    log,
+    recorder: metrics,
+    api,
+    index,
+    provider,
+    identity,
+    rules: rulesOf(config),
+    limits: DEFAULT_LIMITS,
+    gatewayUrl: remote.gatewayUrl,
+    admission: { canEnforce: (policy) => egress(config, provider, policy) !== 'unenforceable' },
+    egressFor: (policy, gatewayUrl) => hostsFor(config, provider, policy, gatewayUrl),
+    beat: (task) => beats.beat(task),
+    openQueue: (hooks) =>
+      new QueueInformer({
+        ...hooks,
+        api,
+        clock,
+        random,
+        log,
+        acceptorId: acceptor,
+        cursor: cursorStore(stateDir, nodeDisk, devin),
+        settings: { ...timing, callMs: DEFAULT_LIMITS.apiMs },
+        onReconnect: metrics.reconnect,
+        beat: (task) => beats.beat(task),
+      }),
+    remote: createRemoteControl({
+      provider,
+      clock,
+      random,
+      fetch,
+      settings: {
+        ...remote,
+        ...paths,
+        delivery: 'auto',
+        cacheDir: join(stateDir, 'binaries'),
+        ...(gitToken === undefined ? {} : { gitToken: () => gitToken.read() }),
+      },
+    }),
+    settings: {
+      maxSessions: config.maxSessions,
+      renewMarginMs: timing.claimRenewMarginMs,
+      sweepEveryMs: SWEEP_EVERY_MS,
+      strayGraceMs: STRAY_GRACE_MS,
+    },
+  };
+}
+
+function identityOf(outpostId: string, acceptor: string): Identity {
+  const tags = { acceptorTag: acceptorTag(acceptor), outpostTag: outpostTag(outpostId) };
+  return {
+    outpostId,
+    acceptorId: acceptor,
+    ...tags,
+    tags: [tags.outpostTag, tags.acceptorTag],
+    nameOf: (sessionId) => sandboxName(outpostId, sessionId),
+  };
+}
+
+async function openProvider(options: DaemonOptions): Promise<SandboxProvider> {
+  const { config, clock, random, path } = options;
+  if (config.provider === 'local') {
+    return await createLocalProvider({ root: join(config.stateDir, 'local'), clock, random, path });
+  }
+  throw new DvoError(
+    'config',
+    'SANDBOX_PROVIDER=coreweave is not part of this version yet; use local with the emulator',
+  );
+}
+
+function rulesOf(config: Config): Rules {
+  return {
+    ...DEFAULT_RULES,
+    probeEveryMs: config.timing.probeIntervalMs,
+    restartLimit: config.remote.restartLimit,
+    retentionMs: config.snapshotRetentionMs,
+  };
+}
+
+/** What the policy comes to with this provider as configured. */
+function egress(
+  config: Config,
+  provider: SandboxProvider,
+  policy: NetworkPolicy | undefined,
+): 'open' | 'unenforceable' | 'limited' {
+  if (config.networkPolicy === 'ignore') return 'open';
+  const { kind } = egressOf(policy, []);
+  return kind === 'limited' && !provider.capabilities.egressRules ? 'unenforceable' : kind;
+}
+
+function hostsFor(
+  config: Config,
+  provider: SandboxProvider,
+  policy: NetworkPolicy | undefined,
+  gatewayUrl: string | undefined,
+): readonly string[] | undefined {
+  if (egress(config, provider, policy) !== 'limited') return undefined;
+  const needs = [gatewayUrl, config.remote.staticBaseUrl].flatMap((url) =>
+    url === undefined ? [] : [new URL(url).hostname],
+  );
+  const limited = egressOf(policy, needs);
+  return limited.kind === 'limited' ? limited.hosts : undefined;
+}
+
+function allowedSilence(config: Config): Readonly<Record<string, number>> {
+  const { pollIntervalMs, resyncIntervalMs } = config.timing;
+  return {
+    // One watch lives for five minutes at most; the loop comes round when it ends.
+    watch: 420_000 + SLACK_MS,
+    poll: pollIntervalMs + SLACK_MS,
+    // A list of many pages, each with its own limit.
+    resync: resyncIntervalMs + 600_000 + SLACK_MS,
+    claims: SLACK_MS,
+    janitor: SWEEP_EVERY_MS + 600_000 + SLACK_MS,
+    upkeep: SLACK_MS,
+  };
+}
+
+function healthOf(motor: Motor, beats: Heartbeats): Health {
+  return {
+    alive: () => beats.alive(),
+    ready() {
+      const { synced, problem, unauthorized } = motor.queue.health();
+      const { pauses } = motor.gate;
+      return readiness({ synced, problem, unauthorized, pauses, indexTrouble: motor.records.trouble });
+    },
+  };
+}
