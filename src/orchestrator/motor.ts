@@ -10,6 +10,7 @@ import type { Queue, QueueHealth } from '../outposts/queue.ts';
 import type { RemoteControl } from '../remote/port.ts';
 import { isProviderError, type SandboxProvider } from '../sandboxes/provider.ts';
 import type { AdmissionRules } from '../session/admission.ts';
+import { nextStep, type Planner } from '../session/plan.ts';
 import type { Rules } from '../session/rules.ts';
 import type { SessionIndex } from '../state/session-index.ts';
 import { AdmissionGate } from './admission-gate.ts';
@@ -86,7 +87,8 @@ export class Motor {
   readonly #janitor: Janitor;
   #requestPausedAt: number | undefined;
 
-  constructor(parts: MotorParts) {
+  /** @param plan another planner than the real one sees every view and decides: coverage and counter-proofs */
+  constructor(parts: MotorParts, plan: Planner = nextStep) {
     this.#parts = parts;
     const { clock, log, recorder, identity } = parts;
     this.records = createRecords(parts.index);
@@ -119,7 +121,7 @@ export class Motor {
       claims: this.#claims,
       gate: this.gate,
     };
-    this.#reconciler = new Reconciler(deps, this.#cut.signal);
+    this.#reconciler = new Reconciler(deps, this.#cut.signal, plan);
     this.#lanes = new Workqueue({
       clock,
       run: (sessionId) => this.#pass(sessionId),

@@ -9,7 +9,7 @@ import { ApiError } from '../outposts/outposts.ts';
 import { isProviderError } from '../sandboxes/provider.ts';
 import { amend } from '../session/amend.ts';
 import type { Step } from '../session/decision.ts';
-import { nextStep, type View } from '../session/plan.ts';
+import type { Planner, View } from '../session/plan.ts';
 import { NO_FACTS, type SessionRecord } from '../session/session.ts';
 import { StepContext, type Deps, type Lane } from './context.ts';
 import { runStep } from './steps/run-step.ts';
@@ -30,13 +30,15 @@ export class Reconciler {
   readonly #deps: Deps;
   readonly #lanes = new Map<string, Lane>();
   readonly #stop: AbortSignal;
+  readonly #plan: Planner;
   #draining = false;
   #halted = false;
 
   /** @param stop aborts the steps in progress; their sessions stay as their records say */
-  constructor(deps: Deps, stop: AbortSignal) {
+  constructor(deps: Deps, stop: AbortSignal, plan: Planner) {
     this.#deps = deps;
     this.#stop = stop;
+    this.#plan = plan;
   }
 
   drain(): void {
@@ -67,7 +69,7 @@ export class Reconciler {
     for (let steps = 0; steps < STEPS_PER_PASS; steps += 1) {
       if (this.#halted || this.#stop.aborted) return undefined;
       const now = this.#deps.clock.now();
-      const decision = nextStep(this.#view(lane, now), this.#deps.rules);
+      const decision = this.#plan(this.#view(lane, now), this.#deps.rules);
       if (decision.kind === 'wait') {
         this.#retire(lane);
         return decision.until;

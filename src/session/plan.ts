@@ -24,6 +24,8 @@ export interface View {
 /** A view whose record exists. */
 export type RecordView = View & { readonly record: SessionRecord };
 
+export type Planner = (view: View, rules: Rules) => Decision;
+
 export function nextStep(view: View, rules: Rules): Decision {
   const { record } = view;
   const wish = wishOf(view.sighting, view.facts.remote, rules);
