@@ -16,6 +16,9 @@ export type Pause =
   | 'state' // the index cannot be saved
   | 'stopping';
 
+/** Part of every start and stop: said by other lines already. */
+const ROUTINE: ReadonlySet<Pause> = new Set(['starting', 'stopping']);
+
 export interface AdmissionGateOptions {
   readonly index: Records;
   readonly maxSessions: number;
@@ -44,7 +47,7 @@ export class AdmissionGate {
     this.#pauses.set(reason, detail);
     if (!isNew) return;
     this.#options.recorder.admissionPaused(reason, 'paused');
-    if (reason !== 'starting') this.#options.log.warn('admission paused', { reason, detail });
+    if (!ROUTINE.has(reason)) this.#options.log.warn('admission paused', { reason, detail });
   }
 
   resume(reason: Pause): void {

@@ -87,7 +87,7 @@ export interface Lane {
   /** Raised for each step; a step whose number has passed may not write any more. */
   turn: number;
   /** The step that failed last, and when it may be tried again. */
-  failed: { readonly step: string; readonly retryAt: number } | undefined;
+  failed: { readonly step: string; readonly retryAt: number; readonly tries: number } | undefined;
 }
 
 /** One step's grip on its session. Everything it does with the outside goes through `deps` with `call`. */

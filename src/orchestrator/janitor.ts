@@ -118,7 +118,10 @@ export class Janitor {
       const record = deps.index.get(deps.identity.nameOf(marker.sessionId));
       return { sessionId: marker.sessionId, marker: { kind: 'ours', record } };
     } catch (error) {
-      deps.log.warn('marker not readable; sandbox left alone', { id: info.id, error: describeError(error) });
+      deps.log.warn('marker not readable; sandbox left alone', {
+        sandboxId: info.id,
+        error: describeError(error),
+      });
       return UNREAD;
     }
   }
@@ -134,7 +137,11 @@ export class Janitor {
     deps.index.put(name, { ...newRecord({ sessionId, kind }, 'serving', 1, now), sandboxId: info.id });
     await deps.index.commit();
     deps.recorder.janitor('adopted');
-    deps.log.warn('sandbox without a record adopted', { session: sessionId, sandbox: name, id: info.id });
+    deps.log.warn('sandbox without a record adopted', {
+      session: sessionId,
+      sandbox: name,
+      sandboxId: info.id,
+    });
     onAdopted(sessionId);
   }
 
@@ -154,7 +161,7 @@ export class Janitor {
       if (verdict.do !== 'destroy') continue;
       await deps.provider.destroy(info.id, call);
       deps.recorder.janitor('destroyed');
-      deps.log.warn('stray sandbox destroyed', { id: info.id, session: sessionId, why: verdict.why });
+      deps.log.warn('stray sandbox destroyed', { sandboxId: info.id, session: sessionId, why: verdict.why });
     }
   }
 }

@@ -97,7 +97,7 @@ export class Reconciler {
       const result: StepResult = await withDeadline(clock, step.do, limit, (signal) =>
         runStep(new StepContext(this.#deps, lane, log, signal), step),
       );
-      lane.failed = result === undefined ? undefined : { step: step.do, retryAt: result.again };
+      lane.failed = result === undefined ? undefined : { step: step.do, retryAt: result.again, tries: 0 };
       recorder.step(step.do, 'ok', clock.now() - startedAt);
     } catch (error) {
       // Whatever the step still does after this, it may not write.
@@ -121,8 +121,10 @@ export class Reconciler {
       index.put(lane.name, amend(record, { set: { failures, lastError } }, now));
     }
     const asked = isProviderError(error) || error instanceof ApiError ? error.retryAfterMs : undefined;
-    const retryAt = now + Math.max(asked ?? 0, backoffMs(RETRY, Math.max(1, failures), random.next()));
-    lane.failed = { step: step.do, retryAt };
+    // Tries, not failures: what is waited out is not counted against the session, but is paced all the same.
+    const tries = (lane.failed?.step === step.do ? lane.failed.tries : 0) + 1;
+    const retryAt = now + Math.max(asked ?? 0, backoffMs(RETRY, tries, random.next()));
+    lane.failed = { step: step.do, retryAt, tries };
     log.warn('step failed', {
       session: lane.sessionId,
       sandbox: lane.name,

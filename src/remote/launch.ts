@@ -95,7 +95,7 @@ touch "$run/session.log"
 env -i volume="$volume" run="$run" workdir="$workdir" home="$home" state="$state" user="$user" chrome="$chrome" \\
   desktop="$desktop" session="$session" launch="$launch" bin="$bin" boot="$boot" path="$PATH" tmp="\${TMPDIR:-/tmp}" \\
   lang="\${LANG:-C.UTF-8}" zone="\${TZ:-}" \\
-  /bin/sh -c "$remote" dvo-remote 9>&- >> "$run/session.log" 2>&1 &
+  /bin/sh -c "$remote" dvo-remote <&0 9>&- >> "$run/session.log" 2>&1 &
 pid=$!
 exec </dev/null
 (

@@ -57,7 +57,7 @@ export function noteLoss(ctx: StepContext, info: SandboxInfo | undefined): void 
   const { record } = ctx;
   ctx.deps.recorder.archive('lost');
   ctx.log.warn('sandbox lost', {
-    sandbox: record.sandboxId,
+    sandboxId: record.sandboxId,
     reason: info?.reason ?? 'the platform does not know it any more',
     archiveAgeMs: record.archive === undefined ? undefined : ctx.now - record.archive.takenAt,
     note:
@@ -79,7 +79,7 @@ async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
     marker !== undefined && !takenOver ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
   // Nothing is ever put into a sandbox before its marker.
   const base = { sandboxId: info.id, fresh: marker === undefined, ...lifetime(ctx, info) };
-  ctx.log.info('sandbox adopted', { sandbox: info.id, takenOver, remote: probe?.kind ?? 'not asked' });
+  ctx.log.info('sandbox adopted', { sandboxId: info.id, takenOver, remote: probe?.kind ?? 'not asked' });
   if (probe?.kind === 'running') {
     const run = { launchId: probe.launchId, pid: probe.pid, launchedAt: ctx.now };
     const clear = STALE.filter((key) => key !== 'remote');
@@ -97,7 +97,7 @@ async function destroySpares(ctx: StepContext, spares: readonly Found[]): Promis
   for (const { info, marker } of spares) {
     if (marker !== undefined) continue;
     await provider.destroy(info.id, ctx.call(limits.platformMs));
-    ctx.log.warn('spare sandbox destroyed', { sandbox: info.id });
+    ctx.log.warn('spare sandbox destroyed', { sandboxId: info.id });
   }
 }
 
@@ -129,7 +129,7 @@ async function create(ctx: StepContext): Promise<void> {
     const set = { sandboxId: info.id, fresh: true, ...lifetime(ctx, info) };
     await ctx.save({ set, clear: ['createAskedAt'] });
     ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown', probedAt: ctx.now });
-    ctx.log.info('sandbox created', { sandbox: info.id, restoredFrom: archive?.snapshotId });
+    ctx.log.info('sandbox created', { sandboxId: info.id, restoredFrom: archive?.snapshotId });
   } catch (error) {
     await afterFailedCreate(ctx, error, archive);
     throw error;
@@ -194,7 +194,7 @@ export async function discardSandbox(ctx: StepContext, why: string): Promise<Ste
   if (record.sandboxId === undefined) throw new DvoError('internal', 'there is no sandbox to discard');
   const reason = ctx.lane.sandbox?.reason;
   await ctx.deps.provider.destroy(record.sandboxId, ctx.call(ctx.deps.limits.platformMs));
-  ctx.log.warn('sandbox discarded', { sandbox: record.sandboxId, why, reason });
+  ctx.log.warn('sandbox discarded', { sandboxId: record.sandboxId, why, reason });
   const failures = record.failures + 1;
   await ctx.save(enter('provisioning', ctx.now, { set: { failures }, clear: OF_THE_SANDBOX }));
   ctx.facts({ sandbox: 'none', remote: 'unknown' });

@@ -38,7 +38,7 @@ export async function findSandboxes(ctx: StepContext, options: FindOptions): Pro
     const marker = info.state === 'running' ? await readMarker(ctx, info) : undefined;
     const usable = marker !== 'damaged' && isUsable(ctx, info, marker, madeByUs, options);
     if (usable) found.push({ info, marker });
-    else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandbox: info.id });
+    else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandboxId: info.id });
   }
   return found.sort((left, right) => rank(right) - rank(left));
 }

@@ -114,7 +114,8 @@ async function probeRemote(ctx: StepContext): Promise<boolean> {
 function noteRemote(ctx: StepContext, seen: RemoteProbe): void {
   const fact = remoteFact(ctx, seen);
   const before = ctx.lane.facts.remote;
-  if (fact !== before && fact !== 'running') ctx.log.warn('remote not running', { probe: seen });
+  if (fact !== before && fact === 'exited') ctx.log.info('remote exited by itself', { probe: seen });
+  if (fact !== before && fact === 'failed') ctx.log.warn('remote not running', { probe: seen });
   if (fact !== 'running') {
     ctx.lane.facts = withoutHealth(ctx.lane.facts, fact);
     return;

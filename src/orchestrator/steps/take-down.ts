@@ -88,7 +88,7 @@ export async function destroy(ctx: StepContext): Promise<StepResult> {
     if (ending === 'yield' && ctx.lane.facts.sandbox === 'running' && (await takenOver(ctx)))
       return await forget(ctx);
     await provider.destroy(sandboxId, ctx.call(limits.platformMs));
-    ctx.log.info('sandbox destroyed', { sandbox: sandboxId });
+    ctx.log.info('sandbox destroyed', { sandboxId });
   }
   await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending') });
   ctx.lane.sandbox = undefined;
@@ -175,7 +175,7 @@ export async function forget(ctx: StepContext): Promise<StepResult> {
   await ctx.remove();
   ctx.log.info('session left to the daemon that holds it', {
     archive: archive?.snapshotId,
-    sandbox: sandboxId,
+    sandboxId,
   });
   return undefined;
 }

@@ -35,7 +35,7 @@ async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Prom
   }
   for (const id of ids) {
     await provider.destroy(id, ctx.call(limits.platformMs));
-    ctx.log.info('sandbox destroyed', { sandbox: id });
+    ctx.log.info('sandbox destroyed', { sandboxId: id });
   }
 }
 
