@@ -49,6 +49,10 @@ export class DaemonHost {
     this.#stopNowAndThen();
   }
 
+  get acceptorId(): string {
+    return this.#identity.acceptorId;
+  }
+
   get alive(): boolean {
     return this.#life.alive;
   }

@@ -126,7 +126,7 @@ export class World {
 
   /** Something that holds all that the session may expect to find again. */
   #isKept(user: User, but?: Sandbox): boolean {
-    return this.#places(user, but).some((files) => isWithin(user.expected, files));
+    return user.expected.size === 0 || this.#places(user, but).some((files) => isWithin(user.expected, files));
   }
 
   *#volumes(user: User, but?: Sandbox): Iterable<ReadonlySet<string>> {
@@ -168,7 +168,9 @@ export class World {
     if (!this.#isKept(user)) {
       this.violate('5', `${snapshot.id} was deleted with the only copy of ${describe(user)}`);
     }
-    for (const host of this.hosts) {
+    // Only the daemon that had the session last knows its newest archive.
+    const holder = this.queue.lastHolder.get(user.sessionId);
+    for (const host of this.hosts.filter((one) => one.acceptorId === holder)) {
       for (const [, record] of host.motor?.records.entries() ?? []) {
         if (record.archive?.snapshotId !== snapshot.id || record.stage === 'terminating') continue;
         this.violate('5', `${snapshot.id} was deleted, but ${host.id} needs it for ${record.sessionId}`);
