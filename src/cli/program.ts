@@ -1,5 +1,7 @@
 /** The table of commands. Each command is a file of its own; this one only reads flags. */
 import { Command, CommanderError } from 'commander';
+import { runDemo } from './demo/demo.ts';
+import { runEmulator, type EmulatorFlags } from './emulator.ts';
 import { runDaemon } from './run.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
@@ -19,6 +21,25 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     )
     .action(async () => {
       code = await runDaemon(terminal);
+    });
+  program
+    .command('demo')
+    .description('play the whole life of sessions on this machine, and check it')
+    .addHelpText(
+      'after',
+      '\nExample:\n  dvo demo           # about half a minute; needs nothing but this machine\n',
+    )
+    .action(async () => {
+      code = await runDemo(terminal);
+    });
+  program
+    .command('emulator')
+    .description('Devin’s side on loopback, for trying a daemon by hand')
+    .option('--port <port>', 'port of the API, 0 picks one', '0')
+    .option('--control-port <port>', 'port of the control API, 0 picks one', '0')
+    .addHelpText('after', '\nExample:\n  dvo emulator --port 7000 --control-port 7001\n')
+    .action(async (flags: EmulatorFlags) => {
+      code = await runEmulator(flags, terminal);
     });
   try {
     await program.parseAsync(argv, { from: 'user' });
