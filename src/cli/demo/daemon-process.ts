@@ -4,6 +4,8 @@ import { createWriteStream } from 'node:fs';
 import { systemClock } from '../../lib/clock.ts';
 
 export interface DaemonProcessOptions {
+  /** The bin to run: main.ts from the sources, main.js from the image. */
+  readonly main: string;
   readonly env: Readonly<Record<string, string>>;
   /** Where its output goes. */
   readonly logFile: string;
@@ -22,9 +24,7 @@ export class DaemonProcess {
   }
 
   start(): void {
-    const { env, logFile } = this.#options;
-    // The very file that runs now: main.ts from the sources, main.js from the image.
-    const main = process.argv[1] ?? '';
+    const { main, env, logFile } = this.#options;
     const child = spawn(process.execPath, [main, 'run'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     const log = createWriteStream(logFile, { flags: 'a' });
     child.stdout.pipe(log, { end: false });

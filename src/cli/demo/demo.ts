@@ -32,7 +32,9 @@ export async function runDemo(terminal: Terminal): Promise<ExitCode> {
   const logFile = join(stateDir, 'daemon.log');
   const startedAt = systemClock.now();
   const emulator = await startEmulator({ clock: systemClock, random: systemRandom, node: process.execPath });
-  const daemon = new DaemonProcess({ env: daemonEnv(emulator, stateDir, terminal), logFile });
+  // The daemon is the very file that runs now.
+  const main = process.argv[1] ?? '';
+  const daemon = new DaemonProcess({ main, env: daemonEnv(emulator, stateDir, terminal), logFile });
   const facts = new Facts(emulator, stateDir);
   const watching = new AbortController();
   let most = 0;
