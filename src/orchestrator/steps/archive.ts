@@ -14,9 +14,9 @@ import type { StepResult } from './step.ts';
 
 /** Between looks at an archive that is being made. */
 const LOOK_MS = 5_000;
-/** An archive that was asked for and shows nowhere by then was never begun. */
-const VISIBLE_AFTER_MS = 60_000;
-const RETRY_FIRST_MS = 30_000;
+/** An archive that was asked for and shows nowhere after so many times the list's lag was never begun. */
+const LAGS_UNTIL_VISIBLE = 6;
+const RETRY_FIRST_MS = 5_000;
 const RETRY_MAX_MS = 600_000;
 
 export async function archive(ctx: StepContext): Promise<StepResult> {
@@ -69,7 +69,8 @@ async function follow(ctx: StepContext, intent: ArchiveIntent): Promise<StepResu
   if (ours.some((snapshot) => snapshot.state === 'creating')) return { again: ctx.now + LOOK_MS };
   const [broken] = ours;
   if (broken !== undefined) return await failed(ctx, intent, broken.reason ?? 'the archive failed', broken);
-  if (ctx.now < intent.askedAt + VISIBLE_AFTER_MS) return { again: ctx.now + LOOK_MS };
+  const visibleBy = intent.askedAt + provider.capabilities.listLagMs * LAGS_UNTIL_VISIBLE;
+  if (ctx.now < visibleBy) return { again: ctx.now + LOOK_MS };
   return await ask(ctx, intent.sandboxId);
 }
 
