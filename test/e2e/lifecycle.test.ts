@@ -33,7 +33,8 @@ describe('a session from end to end', () => {
     expect(await facts.sandboxes('devin-a')).toHaveLength(1);
     await stage.connected('devin-a');
     await stage.run('devin-a', 'echo kept > file');
-    const sleeping = moment !== 'deleting everything of the session' && waking === undefined ? killAt() : undefined;
+    const sleeping =
+      moment !== 'deleting everything of the session' && waking === undefined ? killAt() : undefined;
     emulator.sleep('devin-a');
     await sleeping;
     await stage.asleep('devin-a');
@@ -133,7 +134,9 @@ describe('a session from end to end', () => {
     }
     stage.emulator.wake('devin-a');
     await stage.connected('devin-a');
-    expect(await stage.count('archive cannot be restored: the session starts with an empty workspace')).toBe(1);
+    expect(await stage.count('archive cannot be restored: the session starts with an empty workspace')).toBe(
+      1,
+    );
     expect(await stage.facts.sandboxes()).toHaveLength(1);
   });
 
