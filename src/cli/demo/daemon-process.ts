@@ -32,13 +32,19 @@ export class DaemonProcess {
     this.#child = child;
   }
 
-  /** Sends the signal and answers the exit code (null: killed). */
-  async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null> {
+  /** Resolves with the exit code when it has ended (null: killed, or never started). */
+  async exited(): Promise<number | null> {
     const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) {
       return child?.exitCode ?? null;
-    const exited = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
-    child.kill(signal);
+    }
+    return await new Promise((resolve) => child.once('exit', (code) => resolve(code)));
+  }
+
+  /** Sends the signal and waits for the end. */
+  async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null> {
+    const exited = this.exited();
+    this.#child?.kill(signal);
     return await exited;
   }
 }
