@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { loadConfig, type Config } from '../../src/config/config.ts';
+import { configurationTable, VARIABLES } from '../../src/config/variables.ts';
+import { DvoError } from '../../src/lib/errors.ts';
+import { isLoopbackUrl } from '../../src/lib/loopback.ts';
+import { Redactor } from '../../src/lib/secret.ts';
+
+const GOOD = { DEVIN_OUTPOSTS_TOKEN: 'cog_0123456789', OUTPOST_ID: 'outpost_env-1' };
+
+function load(env: Record<string, string | undefined>, files: Record<string, string> = {}): Config {
+  return loadConfig({
+    env,
+    files: {
+      read(path) {
+        const text = files[path];
+        if (text === undefined) throw new Error(`ENOENT: ${path}`);
+        return text;
+      },
+    },
+    redactor: new Redactor(),
+    terminal: false,
+    onSecretTrouble: () => undefined,
+  });
+}
+
+function problems(env: Record<string, string>): string {
+  try {
+    load(env);
+  } catch (error) {
+    return String(error);
+  }
+  return '';
+}
+
+describe('the environment contract', () => {
+  it('has a default for everything but the token and the outpost', () => {
+    const config = load(GOOD);
+    expect(config).toMatchObject({
+      devin: { apiUrl: 'https://api.devin.ai', outpostId: 'outpost_env-1' },
+      maxSessions: 5,
+      provider: 'coreweave',
+      shutdown: { mode: 'detach', graceMs: 25_000 },
+      timing: { claimRenewMarginMs: 60_000 },
+      log: { level: 'info', format: 'json' },
+    });
+    expect(config.devin.token.read().reveal()).toBe(GOOD.DEVIN_OUTPOSTS_TOKEN);
+  });
+
+  it('D6: reports every problem at once, with name, value and what is right', () => {
+    const said = problems({
+      MAX_CONCURRENT_SESSIONS: '0',
+      SANDBOX_PROVIDER: 'docker',
+      WORKDIR: 'relative',
+      DEVIN_WORKER_REMOTE_SHA: 'HEAD',
+      DEVIN_API_URL: 'ftp://x',
+      REPOS: 'https://user:pass@host/x',
+    });
+    for (const line of [
+      'DEVIN_OUTPOSTS_TOKEN is not set',
+      'OUTPOST_ID is not set',
+      'MAX_CONCURRENT_SESSIONS is "0"; it must be a whole number from 1 to 5000',
+      'SANDBOX_PROVIDER is "docker"; it must be one of coreweave, local',
+      'WORKDIR is "relative"',
+      'DEVIN_WORKER_REMOTE_SHA is "HEAD"',
+      'DEVIN_API_URL is "ftp://x"',
+      'REPOS is',
+    ]) {
+      expect(said).toContain(line);
+    }
+  });
+
+  it('reads empty as unset', () => {
+    const empty = Object.fromEntries(VARIABLES.map(({ name }) => [name, '']));
+    expect(load({ ...empty, ...GOOD })).toEqual({ ...load(GOOD), devin: expect.anything() });
+  });
+
+  it('strips what does not belong into the API URL, and says so', () => {
+    const config = load({ ...GOOD, DEVIN_API_URL: 'https://api.example.com/opbeta/' });
+    expect(config.devin.apiUrl).toBe('https://api.example.com');
+    expect(config.warnings.join()).toContain('/opbeta');
+  });
+
+  it('S10: refuses the local provider against a real Devin, unless told so', () => {
+    expect(problems({ ...GOOD, SANDBOX_PROVIDER: 'local' })).toContain('ALLOW_UNSANDBOXED');
+    const config = load({ ...GOOD, SANDBOX_PROVIDER: 'local', ALLOW_UNSANDBOXED: 'true' });
+    expect(config.warnings.join()).toContain('without isolation');
+    const emulator = { SANDBOX_PROVIDER: 'local', DEVIN_API_URL: 'http://127.0.0.1:1' };
+    expect(load({ ...GOOD, ...emulator }).provider).toBe('local');
+    expect(problems({ ...GOOD, DEVIN_API_URL: 'http://api.example.com' })).toContain('https');
+  });
+
+  it('D7: takes a secret from a file, follows its changes, and keeps the last good value', () => {
+    const files: Record<string, string> = { '/token': 'cog_first_value\n' };
+    const env = { ...GOOD, DEVIN_OUTPOSTS_TOKEN: '', DEVIN_OUTPOSTS_TOKEN_FILE: '/token' };
+    const { token } = load(env, files).devin;
+    expect(token.read().reveal()).toBe('cog_first_value');
+    files['/token'] = 'cog_second_value';
+    expect(token.read().reveal()).toBe('cog_second_value');
+    files['/token'] = '';
+    expect(token.read().reveal()).toBe('cog_second_value');
+    delete files['/token'];
+    expect(token.read().reveal()).toBe('cog_second_value');
+    expect(problems({ ...GOOD, DEVIN_OUTPOSTS_TOKEN_FILE: '/x' })).toContain('both set');
+  });
+
+  it('warns of a variable that it does not know', () => {
+    expect(load({ ...GOOD, SANDBOX_PROVIDR: 'local' }).warnings.join()).toContain('SANDBOX_PROVIDR');
+  });
+
+  it('whatever the environment holds: a configuration, or one error that shows no secret', () => {
+    const names = VARIABLES.map(({ name }) => name);
+    const secret = 'cog_never_to_be_seen';
+    const environment = fc.dictionary(fc.constantFrom(...names), fc.string({ unit: 'binary' }));
+    fc.assert(
+      fc.property(environment, fc.constantFrom('', ' ', '\n', 'é'), (env, suffix) => {
+        try {
+          load({ ...env, DEVIN_OUTPOSTS_TOKEN: `${secret}${suffix}x` });
+        } catch (error) {
+          expect(error).toBeInstanceOf(DvoError);
+          expect(error).toMatchObject({ code: 'config' });
+          expect(String(error)).not.toContain(secret);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('P5: .env.example and the README’s table name exactly the variables that are read', () => {
+    const read = (file: string): string => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
+    const example = [...read('.env.example').matchAll(/^(?:# )?([A-Z_]+)=$/gm)].map(([, name]) => name ?? '');
+    const expected = VARIABLES.flatMap((one) =>
+      one.secret === true ? [one.name, `${one.name}_FILE`] : [one.name],
+    );
+    expect(example.toSorted()).toEqual(expected.toSorted());
+    expect(read('README.md')).toContain(configurationTable());
+  });
+});
+
+describe('loopback', () => {
+  it.each(['http://127.0.0.1:1', 'http://127.9.9.9', 'http://localhost/x', 'http://[::1]:8'])(
+    '%s is this machine',
+    (url) => {
+      expect(isLoopbackUrl(url)).toBe(true);
+    },
+  );
+  it.each([
+    'http://localhost.evil.com',
+    'http://127.0.0.1.nip.io',
+    'http://10.0.0.1',
+    'nonsense',
+    'http://127.0.0.1@evil.com',
+  ])('%s is not', (url) => {
+    expect(isLoopbackUrl(url)).toBe(false);
+  });
+});
