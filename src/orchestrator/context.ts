@@ -159,9 +159,9 @@ export class StepContext {
     this.lane.facts = { ...this.lane.facts, ...change };
   }
 
-  get marker(): Marker {
+  marker(sandboxId: string): Marker {
     const { outpostId, acceptorId } = this.deps.identity;
-    return { version: 1, sessionId: this.sessionId, outpostId, acceptorId, name: this.lane.name };
+    return { version: 1, sessionId: this.sessionId, outpostId, acceptorId, name: this.lane.name, sandboxId };
   }
 
   #assertCurrent(): void {

@@ -8,6 +8,7 @@ import type { SandboxInfo } from '../sandboxes/provider.ts';
 import { newRecord } from '../session/amend.ts';
 import { judgeStray, sweepAllowance, type StrayMarker, type Verdict } from '../session/cleanup.ts';
 import type { Deps } from './context.ts';
+import { ownMarker } from './steps/find-sandbox.ts';
 
 export interface JanitorOptions {
   readonly deps: Deps;
@@ -109,7 +110,7 @@ export class Janitor {
   ): Promise<{ readonly sessionId: string | undefined; readonly marker: StrayMarker }> {
     const { deps } = this.#options;
     try {
-      const marker = await deps.remote.readMarker({ sandboxId: info.id, paths: info.paths }, call);
+      const marker = await ownMarker(deps.remote, info, call);
       if (marker === undefined) return { sessionId: undefined, marker: { kind: 'none' } };
       const { acceptorId, outpostId } = deps.identity;
       if (marker.acceptorId !== acceptorId || marker.outpostId !== outpostId) {

@@ -146,11 +146,16 @@ export class Reconciler {
   #view(lane: Lane, now: number): View {
     const { queue, index, identity } = this.#deps;
     const sighting = queue.sighting(lane.sessionId);
+    const record = index.get(lane.name);
+    // A step may have been cut off between the record and what it knew of the machine.
+    if (record !== undefined && record.sandboxId === undefined && lane.facts.sandbox !== 'unknown') {
+      lane.facts = { ...lane.facts, sandbox: 'none', remote: 'unknown' };
+    }
     return {
       now,
       sighting,
       ours: sighting.entry?.phase === 'claimed' && sighting.entry.acceptorId === identity.acceptorId,
-      record: index.get(lane.name),
+      record,
       facts: lane.facts,
       draining: this.#draining,
     };

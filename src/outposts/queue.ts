@@ -116,7 +116,7 @@ export class QueueInformer implements Queue {
   }
 
   fold(entry: QueueEntry): void {
-    this.#sightings.seen(entry, 'event');
+    this.#sightings.seen(entry, 'answer');
   }
 
   forget(sessionId: string): void {

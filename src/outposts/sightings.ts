@@ -11,7 +11,8 @@ import { gistOf } from '../session/gist.ts';
 import type { Gist, QueueEntry, Sighting } from '../session/session.ts';
 import { WaitingLine } from './waiting-line.ts';
 
-export type Source = 'event' | 'read';
+/** event: told by the watch, maybe again · read: asked for · answer: what a claim answered. */
+export type Source = 'event' | 'read' | 'answer';
 
 interface Row {
   readonly sighting: Sighting;
@@ -65,7 +66,7 @@ export class Sightings {
   seen(entry: QueueEntry, source: Source): boolean {
     const known = this.#rows.get(entry.sessionId)?.sighting;
     if (known?.entry !== undefined && isOlder(entry, known.entry)) {
-      this.#touch(entry.sessionId);
+      this.#touch(entry.sessionId, source);
       return false;
     }
     const gist = known?.gist === 'terminated' ? 'terminated' : gistOf(entry, this.#options.acceptorId);
@@ -81,7 +82,7 @@ export class Sightings {
       return true;
     }
     if (known?.gist === 'terminated') {
-      this.#touch(sessionId);
+      this.#touch(sessionId, source);
       return false;
     }
     return this.#set(sessionId, 'absent', undefined, source);
@@ -89,30 +90,39 @@ export class Sightings {
 
   /** Our claim is gone, by what a claim's or release's answer said. Who has it now, the next read tells. */
   forget(sessionId: string): void {
-    const entry = this.#rows.get(sessionId)?.sighting.entry;
-    if (entry === undefined || this.#rows.get(sessionId)?.sighting.gist === 'terminated') return;
-    const { acceptorId: _, updatedAt: __, ...rest } = entry;
-    this.#set(sessionId, 'unclear', { ...rest, phase: 'unknown' }, 'event');
+    const known = this.#rows.get(sessionId)?.sighting;
+    if (known?.entry === undefined) return;
+    const { acceptorId: _, updatedAt: __, ...rest } = known.entry;
+    const gist = known.gist === 'terminated' ? 'terminated' : 'unclear';
+    this.#set(sessionId, gist, { ...rest, phase: 'unknown' }, 'event');
   }
 
   #set(sessionId: string, gist: Gist, entry: QueueEntry | undefined, source: Source): boolean {
     const before = this.#rows.get(sessionId)?.sighting;
     const same = before?.gist === gist;
     const looks = same ? before.looks + (source === 'read' ? 1 : 0) : 1;
-    const readAt = this.#options.clock.now();
-    const sighting = { gist, looks, readAt, ...(entry === undefined ? {} : { entry }) };
+    const now = this.#options.clock.now();
+    // The watch tells old news again when it is reopened: an event says nothing of how things are now.
+    const readAt = source === 'event' ? before?.readAt : now;
+    const sighting = {
+      gist,
+      looks,
+      ...(readAt === undefined ? {} : { readAt }),
+      ...(entry === undefined ? {} : { entry }),
+    };
     this.#rows.set(sessionId, { sighting, touched: this.#lists });
-    if (gist === 'available' && entry !== undefined) this.line.put(entry, readAt);
+    if (gist === 'available' && entry !== undefined) this.line.put(entry, now);
     else this.line.remove(sessionId);
     const news = !same || differs(before.entry, entry);
     if (news || (looks !== before?.looks && NEEDS_LOOKS.has(gist))) this.#options.onChange(sessionId);
     return news;
   }
 
-  #touch(sessionId: string): void {
+  #touch(sessionId: string, source: Source): void {
     const row = this.#rows.get(sessionId);
     if (row === undefined) return;
-    const sighting = { ...row.sighting, readAt: this.#options.clock.now() };
+    const sighting =
+      source === 'event' ? row.sighting : { ...row.sighting, readAt: this.#options.clock.now() };
     this.#rows.set(sessionId, { sighting, touched: this.#lists });
   }
 }

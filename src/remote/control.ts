@@ -47,6 +47,7 @@ const MARKER = z.object({
   outpostId: z.string(),
   acceptorId: z.string(),
   name: z.string(),
+  sandboxId: z.string(),
 });
 
 export function createRemoteControl(options: RemoteOptions): RemoteControl {

@@ -24,6 +24,8 @@ export interface Marker {
   readonly outpostId: string;
   readonly acceptorId: string;
   readonly name: string;
+  /** The sandbox it was put into: an archive carries the marker on into others, where nothing was done yet. */
+  readonly sandboxId: string;
 }
 
 export interface PrepareRequest {

@@ -36,6 +36,7 @@ export const OF_THE_SANDBOX: readonly Clearable[] = [
   'ending',
   'kept',
   'createAskedAt',
+  'createTag',
 ];
 
 export function newRecord(

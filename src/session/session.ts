@@ -38,7 +38,7 @@ export interface Sighting {
   readonly gist: Gist;
   /** How many reads in a row had this gist. Events of the watch start a count; only reads of our own raise it. */
   readonly looks: number;
-  /** When the entry was last read, in any way; milliseconds since the epoch. */
+  /** When the entry was last read by asking for it; events do not count. Milliseconds since the epoch. */
   readonly readAt?: number;
   /** The entry as last seen; undefined when it is absent (`gist: absent`) or was never seen. */
   readonly entry?: QueueEntry;
@@ -126,6 +126,8 @@ export interface SessionRecord {
   readonly launches: number;
   /** A create has been asked for and not been answered; when. */
   readonly createAskedAt?: number;
+  /** The tag that only the sandbox of that create carries. */
+  readonly createTag?: string;
   readonly sandboxId?: string;
   /** When the platform will end the sandbox by itself. */
   readonly lifetimeEndsAt?: number;

@@ -16,6 +16,7 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
   failures: z.number(),
   launches: z.number(),
   createAskedAt: time.exactOptional(),
+  createTag: z.string().exactOptional(),
   sandboxId: z.string().exactOptional(),
   lifetimeEndsAt: time.exactOptional(),
   fresh: z.boolean().exactOptional(),

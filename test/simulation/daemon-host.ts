@@ -134,7 +134,14 @@ export class DaemonHost {
     const log = this.#logger(life, {});
     const disk = this.disk.port(line);
     const { outpostId, acceptorId } = this.#identity;
-    const { index, origin } = await openSessionIndex({ disk, stateDir: STATE_DIR, clock, log, outpostId, acceptorId });
+    const { index, origin } = await openSessionIndex({
+      disk,
+      stateDir: STATE_DIR,
+      clock,
+      log,
+      outpostId,
+      acceptorId,
+    });
     this.#world.note(this.id, `STARTS with index: ${origin}`);
     const parts = this.#parts({ line, clock, random, log, index, disk });
     const motor = new Motor(this.#world.variant?.parts?.(parts) ?? parts, this.#planner());

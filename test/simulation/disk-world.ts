@@ -18,7 +18,14 @@ export class DiskWorld {
     const call = { timeoutMs: 600_000, signal: new AbortController().signal };
     const failure = (): DvoError => new DvoError('state', 'EIO');
     const ask = <T>(operation: string, path: string, effect: () => T): Promise<T> =>
-      line.call(call, { operation: `disk.${operation}`, subject: path, latencyMs: [0, 5], reach: 'local', effect, failure });
+      line.call(call, {
+        operation: `disk.${operation}`,
+        subject: path,
+        latencyMs: [0, 5],
+        reach: 'local',
+        effect,
+        failure,
+      });
     return {
       read: (path) => ask('read', path, () => this.files.get(path)),
       replace: (path, content) =>

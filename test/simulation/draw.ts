@@ -33,7 +33,10 @@ export class Draw implements Random {
   }
 
   id(): string {
-    const word = (): string => Math.floor(this.next() * 4_294_967_296).toString(16).padStart(8, '0');
+    const word = (): string =>
+      Math.floor(this.next() * 4_294_967_296)
+        .toString(16)
+        .padStart(8, '0');
     return word() + word() + word() + word();
   }
 

@@ -42,19 +42,28 @@ export const CALM: Intensity = {
  */
 export type Fate = 'ok' | 'error' | 'error-after' | 'hang' | 'hang-after' | 'late' | 'slow' | 'twice';
 
-const BAD: readonly Fate[] = [
-  'error',
+/**
+ * network: requests that relays and queues may hold back or repeat · stream: a connection to one sandbox, which is
+ * cut but neither kept nor repeated · local: a disk, which refuses or does it.
+ */
+export type Reach = 'network' | 'stream' | 'local';
+
+const STREAM: readonly Fate[] = [
   'error',
   'error',
   'error-after',
   'error-after',
   'hang',
   'hang-after',
-  'late',
   'slow',
   'slow',
-  'twice',
 ];
+
+const BAD: Readonly<Record<Reach, readonly Fate[]>> = {
+  network: [...STREAM, 'late', 'twice'],
+  stream: STREAM,
+  local: ['error'],
+};
 
 /** none: it lives · before: it dies before the call leaves · during: while it is on its way · after: it took effect */
 export type Death = 'none' | 'before' | 'during' | 'after';
@@ -87,13 +96,13 @@ export class Faults {
   }
 
   /** The fate of one call of one daemon. `subject` tells calls of one kind apart: a session, a sandbox. */
-  call(daemon: string, operation: string, subject: string, reach: 'network' | 'local'): CallFate {
+  call(daemon: string, operation: string, subject: string, reach: Reach): CallFate {
     const id = this.#id(`${daemon}/${operation}/${subject}`);
     const draw = new Draw(this.#seed, id);
     const dies = draw.chance(this.#intensity.death);
     const death = draw.pick<Death>(['before', 'during', 'after']);
     const fails = draw.chance(this.#intensity.call);
-    const fate = reach === 'local' ? 'error' : draw.pick(BAD);
+    const fate = draw.pick(BAD[reach]);
     return {
       draw,
       death: dies && this.#fires(`death-${death}`, `${id}!`) ? death : 'none',

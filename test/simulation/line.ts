@@ -5,7 +5,7 @@
 import { withDeadline, type Call } from '../../src/lib/deadline.ts';
 import { DvoError } from '../../src/lib/errors.ts';
 import type { Clock } from '../../src/lib/clock.ts';
-import type { CallFate, Faults } from './faults.ts';
+import type { CallFate, Faults, Reach } from './faults.ts';
 import { never, whileAlive, type Life, type Scheduler } from './virtual-clock.ts';
 
 export interface LineOptions {
@@ -26,8 +26,7 @@ export interface Exchange<T> {
   readonly latencyMs: readonly [number, number];
   /** What happens. A promise is a matter that the world itself takes its time over. */
   readonly effect: () => T | Promise<T>;
-  /** local: it is refused or it happens; no network is in between that could lose, delay or repeat it. */
-  readonly reach?: 'local';
+  readonly reach: Reach;
   /** What a failing call says. */
   readonly failure: (draw: CallFate['draw']) => unknown;
 }
@@ -65,7 +64,7 @@ export class Line {
     const { life, scheduler, faults, daemon, die } = this.#options;
     const { operation, subject, effect, failure } = exchange;
     const [low, high] = exchange.latencyMs;
-    const { fate, death, draw } = faults.call(daemon, operation, subject, exchange.reach ?? 'network');
+    const { fate, death, draw } = faults.call(daemon, operation, subject, exchange.reach);
     if (fate !== 'ok' || death !== 'none') {
       this.#options.note(`${operation} ${subject}: ${fate}${death === 'none' ? '' : `, dies ${death}`}`);
     }

@@ -23,7 +23,14 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
     effect: () => T | Promise<T>,
     failure: (draw: Draw) => unknown = platformFailure,
   ): Promise<T> =>
-    line.call(call, { operation: `platform.${operation}`, subject, latencyMs, effect, failure });
+    line.call(call, {
+      operation: `platform.${operation}`,
+      subject,
+      latencyMs,
+      reach: 'network',
+      effect,
+      failure,
+    });
   // A sandbox id depends on how many were made before, which would tie every draw to every other.
   const subjectOf = (id: string): string => platform.sandboxes.get(id)?.tags[0] ?? id;
   const notHere = (): never => {
@@ -44,9 +51,15 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
         infoOf(platform.create(request.tags, request.restoreFrom)),
       ),
     snapshot: (id, call) =>
-      ask('snapshot', subjectOf(id), QUICK, call, async () => archiveInfoOf(await platform.archive(id)), () =>
-        // "Too many" is not what an archive that was begun can say.
-        new ProviderError('ambiguous', 'unavailable'),
+      ask(
+        'snapshot',
+        subjectOf(id),
+        QUICK,
+        call,
+        async () => archiveInfoOf(await platform.archive(id)),
+        () =>
+          // "Too many" is not what an archive that was begun can say.
+          new ProviderError('ambiguous', 'unavailable'),
       ),
     snapshots: (sourceId, call) =>
       ask('snapshots', subjectOf(sourceId), QUICK, call, () => platform.archivesOf(sourceId)),

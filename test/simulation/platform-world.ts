@@ -2,7 +2,13 @@
  * The platform: sandboxes with volumes, archives of volumes, and all the ways in which they come up, break and end.
  * Shared by all daemons. Sandboxes have tags, no names.
  */
-import { ProviderError, type SandboxInfo, type SandboxState, type SnapshotInfo, type SnapshotState } from '../../src/sandboxes/provider.ts';
+import {
+  ProviderError,
+  type SandboxInfo,
+  type SandboxState,
+  type SnapshotInfo,
+  type SnapshotState,
+} from '../../src/sandboxes/provider.ts';
 import type { Marker } from '../../src/remote/port.ts';
 import type { Draw } from './draw.ts';
 import type { Faults } from './faults.ts';
@@ -102,7 +108,8 @@ export class PlatformWorld {
 
   get(id: string): Sandbox {
     const sandbox = this.sandboxes.get(id);
-    if (sandbox === undefined) throw new ProviderError('not-found', `no sandbox ${id}`, { reason: 'sandbox' });
+    if (sandbox === undefined)
+      throw new ProviderError('not-found', `no sandbox ${id}`, { reason: 'sandbox' });
     return sandbox;
   }
 

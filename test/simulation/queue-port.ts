@@ -29,7 +29,14 @@ function apiFailure(draw: Draw): ApiError {
 export function queuePort(options: QueuePortOptions): OutpostsApi {
   const { queue, line, acceptorId } = options;
   const ask = <T>(operation: string, subject: string, call: Call, effect: () => T): Promise<T> =>
-    line.call(call, { operation: `api.${operation}`, subject, latencyMs: LATENCY, effect, failure: apiFailure });
+    line.call(call, {
+      operation: `api.${operation}`,
+      subject,
+      latencyMs: LATENCY,
+      reach: 'network',
+      effect,
+      failure: apiFailure,
+    });
   return {
     acceptorId,
     list: (query, call) =>
@@ -72,8 +79,7 @@ export function queuePort(options: QueuePortOptions): OutpostsApi {
           },
         };
       }),
-    release: (sessionId, call) =>
-      ask('release', sessionId, call, () => queue.release(sessionId, acceptorId)),
+    release: (sessionId, call) => ask('release', sessionId, call, () => queue.release(sessionId, acceptorId)),
   };
 }
 
@@ -89,6 +95,7 @@ async function* watch(
     operation: 'api.watch',
     subject: '-',
     latencyMs: LATENCY,
+    reach: 'network',
     effect: () => {
       if (expired !== undefined) throw new ApiError('the cursor is too old', { status: 410 });
     },
@@ -133,7 +140,11 @@ async function* watch(
     const wait = fault === 'reorder' ? 3_000 : 20;
     const seen: QueueEvent =
       fault === 'malformed' && event.kind !== 'keepalive'
-        ? { kind: 'skipped', reason: 'malformed', ...(event.cursor === undefined ? {} : { cursor: event.cursor }) }
+        ? {
+            kind: 'skipped',
+            reason: 'malformed',
+            ...(event.cursor === undefined ? {} : { cursor: event.cursor }),
+          }
         : event;
     scheduler.after(wait, () => inbox.put(seen));
     if (fault === 'double') scheduler.after(wait + 500, () => inbox.put(seen));

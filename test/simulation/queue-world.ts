@@ -134,7 +134,10 @@ export class QueueWorld {
     this.#tell();
   }
 
-  claim(sessionId: string, acceptorId: string): { kind: 'claimed'; row: Row; token: string } | 'held' | 'lost' | 'absent' {
+  claim(
+    sessionId: string,
+    acceptorId: string,
+  ): { kind: 'claimed'; row: Row; token: string } | 'held' | 'lost' | 'absent' {
     const row = this.rows.get(sessionId);
     if (row === undefined) return 'absent';
     this.#lapse(row);

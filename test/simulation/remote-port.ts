@@ -40,6 +40,7 @@ export function remotePort(options: RemotePortOptions): RemoteControl {
       operation: `remote.${operation}`,
       subject: platform.sandboxes.get(target.sandboxId)?.tags[0] ?? target.sandboxId,
       latencyMs,
+      reach: 'stream',
       effect: () => effect(platform.running(target.sandboxId)),
       failure: remoteFailure,
     });
@@ -49,11 +50,15 @@ export function remotePort(options: RemotePortOptions): RemoteControl {
         operation: 'remote.resolve',
         subject: '-',
         latencyMs: SCRIPT,
-        effect: () => ({ sha: pinned ?? 'abc1234', url: 'https://static.test/remote', sha256: 'ab'.repeat(32) }),
+        reach: 'network',
+        effect: () => ({
+          sha: pinned ?? 'abc1234',
+          url: 'https://static.test/remote',
+          sha256: 'ab'.repeat(32),
+        }),
         failure: () => new DvoError('distribution', 'the binary host does not answer'),
       }),
-    readMarker: (target, call) =>
-      run('marker', target, SCRIPT, call, (sandbox) => sandbox.volume.marker),
+    readMarker: (target, call) => run('marker', target, SCRIPT, call, (sandbox) => sandbox.volume.marker),
     prepare: (target, request, call) =>
       run('prepare', target, PREPARE, call, (sandbox) => {
         const downloaded = !sandbox.volume.binaries.has(request.binary.sha);
@@ -89,7 +94,9 @@ export function remotePort(options: RemotePortOptions): RemoteControl {
         if (remote === undefined) return { kind: 'gone' as const };
         const { launchId, pid, exitCode } = remote;
         if (remote.alive) return { kind: 'running' as const, launchId, pid };
-        return exitCode === undefined ? { kind: 'gone' as const } : { kind: 'exited' as const, launchId, exitCode };
+        return exitCode === undefined
+          ? { kind: 'gone' as const }
+          : { kind: 'exited' as const, launchId, exitCode };
       }),
     stop: (target, launchId, call) =>
       run('stop', target, SCRIPT, call, (sandbox) => {

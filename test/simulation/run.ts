@@ -24,7 +24,8 @@ const CLEAN_MS = 3_600_000;
 export async function run(options: RunOptions): Promise<Outcome> {
   const world = new World(options);
   const { scheduler } = world;
-  const onRejection = (error: unknown): void => world.violate('process', `unhandled rejection: ${String(error)}`);
+  const onRejection = (error: unknown): void =>
+    world.violate('process', `unhandled rejection: ${String(error)}`);
   process.on('unhandledRejection', onRejection);
   try {
     await go(world, () => scheduler.elapsed >= world.profile.troubleMs);
@@ -37,10 +38,17 @@ export async function run(options: RunOptions): Promise<Outcome> {
     );
     if (!calm) {
       const waiting = [...world.users.values()].filter((user) => !user.done);
-      world.violate('7', `not served in the end: ${waiting.map((user) => `${user.sessionId} (${user.state})`).join(', ')}`);
+      world.violate(
+        '7',
+        `not served in the end: ${waiting.map((user) => `${user.sessionId} (${user.state})`).join(', ')}`,
+      );
     }
     const limit = scheduler.elapsed + world.rules.retentionMs + CLEAN_MS;
-    const clean = await go(world, () => world.hosts.every((host) => host.alive) && world.leftovers().length === 0, limit);
+    const clean = await go(
+      world,
+      () => world.hosts.every((host) => host.alive) && world.leftovers().length === 0,
+      limit,
+    );
     if (!clean) world.violate('3', `left over: ${world.leftovers().join('; ')}`);
   } finally {
     process.off('unhandledRejection', onRejection);

@@ -26,19 +26,26 @@ export async function shrink(options: RunOptions, failed: Outcome, budget = 300)
     users = fewerUsers;
     return true;
   };
-  for (const user of [...users]) await attempt(faults, users.filter((other) => other !== user));
+  for (const user of users)
+    await attempt(
+      faults,
+      users.filter((other) => other !== user),
+    );
   let size = Math.ceil(faults.length / 2);
-  while (size >= 1 && runs < budget) {
+  for (;;) {
     let smaller = false;
-    for (let from = 0; from < faults.length; ) {
+    for (let from = 0; from < faults.length;) {
       if (await attempt([...faults.slice(0, from), ...faults.slice(from + size)], users)) smaller = true;
       else from += size;
-      if (runs >= budget) break;
     }
-    if (size === 1 && !smaller) break;
+    if (runs >= budget || (size === 1 && !smaller)) break;
     size = size === 1 ? 1 : Math.ceil(size / 2);
   }
-  for (const user of [...users]) await attempt(faults, users.filter((other) => other !== user));
+  for (const user of users)
+    await attempt(
+      faults,
+      users.filter((other) => other !== user),
+    );
   return { outcome: best, faults, users, runs };
 }
 

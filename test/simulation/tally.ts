@@ -29,7 +29,10 @@ export class Tally {
   report(): string {
     const minutes = (Date.now() - this.#startedAt) / 60_000;
     const list = (counts: ReadonlyMap<string, number>): string =>
-      [...counts].sort(([left], [right]) => left.localeCompare(right)).map(([key, times]) => `  ${key}: ${times}`).join('\n');
+      [...counts]
+        .sort(([left], [right]) => left.localeCompare(right))
+        .map(([key, times]) => `  ${key}: ${times}`)
+        .join('\n');
     return [
       `${this.seeds} seeds in ${minutes.toFixed(1)} minutes (${Math.round(this.seeds / minutes)} a minute)`,
       `${this.events} events, ${Math.round(this.virtualMs / 3_600_000)} virtual hours, ${this.deaths} deaths, ${this.disksLost} disks lost`,

@@ -111,10 +111,14 @@ export class User {
   #checkFiles(where: string, files: ReadonlySet<string>): void {
     const missing = [...this.expected].filter((file) => !files.has(file));
     if (missing.length > 0) {
-      this.#world.violate('4', `${this.sessionId} finds ${missing.length} of ${this.expected.size} files missing in ${where}`);
+      this.#world.violate(
+        '4',
+        `${this.sessionId} finds ${missing.length} of ${this.expected.size} files missing in ${where}`,
+      );
     }
     const foreign = [...files].filter((file) => !file.startsWith(`${this.sessionId}/`));
-    if (foreign.length > 0) this.#world.violate('4', `${this.sessionId} finds ${foreign.join(', ')} in ${where}`);
+    if (foreign.length > 0)
+      this.#world.violate('4', `${this.sessionId} finds ${foreign.join(', ')} in ${where}`);
     this.#world.note(this.sessionId, `is served in ${where} with ${files.size} files`);
     this.expected = new Set(files);
   }

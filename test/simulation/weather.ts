@@ -21,7 +21,11 @@ const KINDS = [
     port: 'platform',
     trouble: () => new ProviderError('unauthenticated', 'bad key'),
   },
-  { name: 'the platform is down', port: 'platform', trouble: () => new ProviderError('ambiguous', 'unavailable') },
+  {
+    name: 'the platform is down',
+    port: 'platform',
+    trouble: () => new ProviderError('ambiguous', 'unavailable'),
+  },
   { name: 'the platform is silent', port: 'platform', trouble: 'silence' },
   {
     name: 'no commands reach the sandboxes',

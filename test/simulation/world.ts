@@ -9,7 +9,13 @@ import { Draw } from './draw.ts';
 import { Faults } from './faults.ts';
 import { DaemonHost } from './daemon-host.ts';
 import { History } from './history.ts';
-import { holdsVolume, PlatformWorld, type LiveRemote, type Sandbox, type Snapshot } from './platform-world.ts';
+import {
+  holdsVolume,
+  PlatformWorld,
+  type LiveRemote,
+  type Sandbox,
+  type Snapshot,
+} from './platform-world.ts';
 import type { Profile } from './profile.ts';
 import { QueueWorld } from './queue-world.ts';
 import { User } from './users.ts';
@@ -53,7 +59,12 @@ export class World {
     this.scheduler = new Scheduler(seed);
     this.faults = new Faults(seed, profile.intensity, options.allowed);
     this.queue = new QueueWorld(this.scheduler, new Draw(seed, 'queue'), profile.queue);
-    this.platform = new PlatformWorld(this.scheduler, this.faults, new Draw(seed, 'platform'), profile.platform);
+    this.platform = new PlatformWorld(
+      this.scheduler,
+      this.faults,
+      new Draw(seed, 'platform'),
+      profile.platform,
+    );
     this.platform.watcher = {
       onLost: (sandbox, by) => this.#onLost(sandbox, by),
       onRemoteEnded: () => undefined,
@@ -100,7 +111,10 @@ export class World {
     const user = this.users.get(remote.sessionId);
     this.note('world', `remote ${remote.launchId.slice(0, 6)} of ${remote.sessionId} lives in ${sandbox.id}`);
     if (user === undefined || this.userOf(sandbox) !== user) {
-      this.violate('4', `the remote of ${remote.sessionId} was started in ${sandbox.id}, which is another session's`);
+      this.violate(
+        '4',
+        `the remote of ${remote.sessionId} was started in ${sandbox.id}, which is another session's`,
+      );
       return;
     }
     const mine = [...this.platform.sandboxes.values()].filter(
@@ -108,7 +122,10 @@ export class World {
     );
     const twins = mine.filter((other) => other.remote?.sessionId === remote.sessionId);
     if (twins.length > 1) {
-      this.violate('1', `two live remotes of ${remote.sessionId}: ${twins.map((twin) => twin.id).join(', ')}`);
+      this.violate(
+        '1',
+        `two live remotes of ${remote.sessionId}: ${twins.map((twin) => twin.id).join(', ')}`,
+      );
     }
     if (mine.length > this.profile.maxSessions && this.disksLost === 0) {
       this.violate('2', `${mine.length} sessions at work under ${remote.acceptorId}`);
@@ -120,13 +137,16 @@ export class World {
   check(): void {
     for (const host of this.hosts) {
       const used = host.motor?.gate.used ?? 0;
-      if (used > this.profile.maxSessions && !host.lostDisk) this.violate('2', `${host.id} uses ${used} slots`);
+      if (used > this.profile.maxSessions && !host.lostDisk)
+        this.violate('2', `${host.id} uses ${used} slots`);
     }
   }
 
   /** Something that holds all that the session may expect to find again. */
   #isKept(user: User, but?: Sandbox): boolean {
-    return user.expected.size === 0 || this.#places(user, but).some((files) => isWithin(user.expected, files));
+    return (
+      user.expected.size === 0 || this.#places(user, but).some((files) => isWithin(user.expected, files))
+    );
   }
 
   *#volumes(user: User, but?: Sandbox): Iterable<ReadonlySet<string>> {
@@ -197,7 +217,8 @@ export class World {
   leftovers(): readonly string[] {
     const left: string[] = [];
     for (const sandbox of this.platform.sandboxes.values()) {
-      if (holdsVolume(sandbox)) left.push(`${sandbox.id} (${sandbox.state}) of ${this.userOf(sandbox)?.sessionId}`);
+      if (holdsVolume(sandbox))
+        left.push(`${sandbox.id} (${sandbox.state}) of ${this.userOf(sandbox)?.sessionId}`);
     }
     for (const snapshot of this.platform.snapshots.values()) {
       if (this.disksLost === 0) left.push(`${snapshot.id} of ${this.userOf(snapshot.source)?.sessionId}`);

@@ -30,6 +30,8 @@ export async function archive(ctx: StepContext): Promise<StepResult> {
 async function ask(ctx: StepContext, sandboxId: string): Promise<StepResult> {
   const { provider, limits } = ctx.deps;
   const known = await provider.snapshots(sandboxId, ctx.call(limits.platformMs));
+  // Begun by a daemon that has forgotten it. Two at a time would only slow each other down.
+  if (known.some((snapshot) => snapshot.state === 'creating')) return { again: ctx.now + LOOK_MS };
   const intent: ArchiveIntent = {
     sandboxId,
     // After the moment the remote stopped, also when both fall on one millisecond.

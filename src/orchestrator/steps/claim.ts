@@ -27,6 +27,7 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   if (result.kind === 'claimed' || result.kind === 'held') {
     ctx.log.info('session claimed', { kind: ctx.record.claimKind });
     if (isNew && enqueuedAt !== undefined) recorder.claimedAfter(clock.now() - enqueuedAt);
+    if (!isNew && ctx.record.stage !== 'serving') await startOver(ctx);
     return undefined;
   }
   ctx.log.debug('claim not won', { result: result.kind });
@@ -36,6 +37,20 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   else index.putFailures(name, history);
   await stepBack(ctx);
   return undefined;
+}
+
+/**
+ * The claim had lapsed before the remote ran. Another daemon may have served the session since, so a sandbox that was
+ * made for it holds what was, not what is.
+ */
+async function startOver(ctx: StepContext): Promise<void> {
+  const { sandboxId, fresh, kept } = ctx.record;
+  if (fresh !== true && (sandboxId !== undefined || kept === true)) return;
+  if (sandboxId !== undefined) {
+    await ctx.deps.provider.destroy(sandboxId, ctx.call(ctx.deps.limits.platformMs));
+    ctx.log.warn('unused sandbox destroyed: its claim had lapsed', { sandboxId });
+  }
+  await ctx.save(enter('claimed', ctx.now, { clear: OF_THE_SANDBOX }));
 }
 
 /** Back to what was before admission: asleep with its archive (or kept sandbox), or unknown. */
@@ -50,7 +65,10 @@ async function stepBack(ctx: StepContext): Promise<void> {
  * answer. Without a free slot the claim is given back, so that another daemon can serve it.
  */
 export async function adopt(ctx: StepContext): Promise<StepResult> {
-  const { index, queue, gate } = ctx.deps;
+  const { index, queue, gate, limits } = ctx.deps;
+  // The watch repeats old news: what is taken up must be ours now.
+  const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
+  if (gist !== 'held') return undefined;
   const record = index.get(ctx.lane.name);
   if (record === undefined) {
     const entry = queue.sighting(ctx.sessionId).entry;

@@ -2,7 +2,7 @@
  * EnsureSandbox: one sandbox for the session, found or made. Order: the recorded one; any of its name that is ours to
  * use; else a new one, from the newest archive. An unanswered create leads back to looking before it is repeated.
  */
-import { isProviderError, type SandboxInfo } from '../../sandboxes/provider.ts';
+import { isProviderError, type SandboxInfo, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Archive } from '../../session/session.ts';
@@ -21,12 +21,16 @@ export async function ensureSandbox(ctx: StepContext): Promise<StepResult> {
   if (!(await stillHeld(ctx))) return undefined;
   const recorded = await useRecorded(ctx);
   if (recorded !== 'none') return recorded === 'used' ? undefined : recorded;
-  const [best, ...spares] = await findSandboxes(ctx, { takeOver: 'allowed' });
+  const { usable, spares } = await findSandboxes(ctx, { takeOver: 'allowed' });
+  const [best, ...others] = usable;
   if (best !== undefined) {
     await adoptSandbox(ctx, best);
-    await destroySpares(ctx, spares);
+    // A used one may hold work: the janitor judges it, with time to spare.
+    const unused = others.filter((other) => !other.used).map(({ info }) => info);
+    await destroySpares(ctx, [...unused, ...spares]);
     return undefined;
   }
+  await destroySpares(ctx, spares);
   const unsettled = createUnsettled(ctx);
   if (unsettled !== undefined) return unsettled;
   await create(ctx);
@@ -68,18 +72,19 @@ export function noteLoss(ctx: StepContext, info: SandboxInfo | undefined): void 
 }
 
 async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
-  const { info, marker } = found;
-  const { remote, identity, limits } = ctx.deps;
+  const { info, used, foreign } = found;
+  const { remote, limits } = ctx.deps;
   const place = { sandboxId: info.id, paths: info.paths };
   ctx.lane.sandbox = info;
-  const takenOver = marker !== undefined && marker.acceptorId !== identity.acceptorId;
   // The old holder's remote answers to a claim that is not the session's any more.
-  if (takenOver) await remote.stop(place, undefined, ctx.call(limits.stopMs));
-  const probe =
-    marker !== undefined && !takenOver ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
-  // Nothing is ever put into a sandbox before its marker.
-  const base = { sandboxId: info.id, fresh: marker === undefined, ...lifetime(ctx, info) };
-  ctx.log.info('sandbox adopted', { sandboxId: info.id, takenOver, remote: probe?.kind ?? 'not asked' });
+  if (foreign) await remote.stop(place, undefined, ctx.call(limits.stopMs));
+  const probe = used && !foreign ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
+  const base = { sandboxId: info.id, fresh: !used, ...lifetime(ctx, info) };
+  ctx.log.info('sandbox adopted', {
+    sandboxId: info.id,
+    takenOver: foreign,
+    remote: probe?.kind ?? 'not asked',
+  });
   if (probe?.kind === 'running') {
     const run = { launchId: probe.launchId, pid: probe.pid, launchedAt: ctx.now };
     const clear = STALE.filter((key) => key !== 'remote');
@@ -91,35 +96,37 @@ async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
   ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown', probedAt: ctx.now });
 }
 
-/** Unmarked spares hold nobody's work. A marked one may: the janitor judges it, with time to spare. */
-async function destroySpares(ctx: StepContext, spares: readonly Found[]): Promise<void> {
+/** Sandboxes that were never used hold nobody's work. */
+export async function destroySpares(ctx: StepContext, spares: readonly SandboxInfo[]): Promise<void> {
   const { provider, limits } = ctx.deps;
-  for (const { info, marker } of spares) {
-    if (marker !== undefined) continue;
+  for (const info of spares) {
     await provider.destroy(info.id, ctx.call(limits.platformMs));
     ctx.log.warn('spare sandbox destroyed', { sandboxId: info.id });
   }
 }
 
 async function create(ctx: StepContext): Promise<void> {
-  const { provider, identity, limits, queue, egressFor, gatewayUrl } = ctx.deps;
-  const archive =
-    ctx.record.startEmpty === true ? undefined : (ctx.record.archive ?? (await findArchive(ctx)));
+  const { provider, identity, limits, queue, random, egressFor, gatewayUrl } = ctx.deps;
+  const { archive, older } = await chooseArchive(ctx);
+  const createTag = `dvo-create-${random.id().slice(0, 16)}`;
+  const obsolete = [...new Set([...(ctx.record.obsolete ?? []), ...older])];
   const egress = egressFor(queue.sighting(ctx.sessionId).entry?.networkPolicy, gatewayUrl);
   await ctx.save(
     enter('provisioning', ctx.now, {
       set: {
         failures: ctx.record.failures,
         createAskedAt: ctx.now,
+        createTag,
+        ...(obsolete.length > 0 ? { obsolete } : {}),
         ...(archive === undefined ? {} : { archive }),
       },
-      clear: OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt'),
+      clear: OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt' && key !== 'createTag'),
     }),
   );
   try {
     const info = await provider.create(
       {
-        tags: [ctx.lane.name, ...identity.tags],
+        tags: [ctx.lane.name, ...identity.tags, createTag],
         ...(archive === undefined ? {} : { restoreFrom: archive.snapshotId }),
         ...(egress === undefined ? {} : { egress }),
       },
@@ -158,28 +165,59 @@ async function afterFailedCreate(
   await ctx.save({ set: { startEmpty: true, failures: 0 }, clear: ['createAskedAt'] });
 }
 
+interface Choice {
+  readonly archive: Archive | undefined;
+  /** READY archives of the session that the chosen one makes needless. */
+  readonly older: readonly string[];
+}
+
 /**
- * The newest READY archive of an ended sandbox of this name, for a session that wakes when our memory of it is lost.
- * New sessions have none, so they are not looked up.
+ * What the next sandbox starts from: the newest READY archive under the session's name, whoever made it. The record
+ * alone does not know: another daemon may have served the session since, also while this one thought it held it.
  */
-async function findArchive(ctx: StepContext): Promise<Archive | undefined> {
-  if (ctx.record.claimKind === 'new') return undefined;
+async function chooseArchive(ctx: StepContext): Promise<Choice> {
+  const { record } = ctx;
+  if (record.startEmpty === true) return { archive: undefined, older: [] };
+  const [newest, ...rest] = await findArchives(ctx);
+  const older = rest.map(({ snapshotId }) => snapshotId);
+  if (newest === undefined || newest.snapshotId === record.archive?.snapshotId) {
+    return { archive: record.archive, older };
+  }
+  ctx.log.info('archive found by name', { archive: newest.snapshotId, takenAt: newest.takenAt });
+  return { archive: newest, older };
+}
+
+/** READY archives of all sandboxes of this name, newest first by the platform's clock. */
+async function findArchives(ctx: StepContext): Promise<readonly Archive[]> {
   const { provider, limits } = ctx.deps;
   const all = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
-  const candidates: Archive[] = [];
-  for (const info of all) {
-    const snapshots = await provider.snapshots(info.id, ctx.call(limits.platformMs));
-    for (const snapshot of snapshots) {
-      if (snapshot.state !== 'ready') continue;
-      candidates.push({ snapshotId: snapshot.id, takenAt: snapshot.createdAt ?? 0, sandboxId: info.id });
-    }
+  const found = new Map<string, Archive>();
+  for (const { id } of all) {
+    const snapshots = await provider.snapshots(id, ctx.call(limits.platformMs));
+    for (const snapshot of snapshots) note(found, snapshot, id);
   }
-  candidates.sort((left, right) => right.takenAt - left.takenAt);
-  const [newest] = candidates;
-  if (newest !== undefined) {
-    ctx.log.info('archive found by name', { archive: newest.snapshotId, takenAt: newest.takenAt });
+  const { archive } = ctx.record;
+  // Lists may lag, and the platform may have forgotten the sandbox before its archive.
+  if (archive !== undefined && !found.has(archive.snapshotId)) {
+    note(found, await recorded(ctx, archive), archive.sandboxId);
   }
-  return newest;
+  return [...found.values()].sort((left, right) => right.takenAt - left.takenAt);
+}
+
+function note(found: Map<string, Archive>, snapshot: SnapshotInfo | undefined, sandboxId: string): void {
+  if (snapshot?.state !== 'ready') return;
+  const takenAt = snapshot.createdAt ?? 0;
+  found.set(snapshot.id, { snapshotId: snapshot.id, takenAt, sandboxId });
+}
+
+async function recorded(ctx: StepContext, archive: Archive): Promise<SnapshotInfo | undefined> {
+  const { provider, limits } = ctx.deps;
+  try {
+    return await provider.getSnapshot(archive.snapshotId, ctx.call(limits.platformMs));
+  } catch (error) {
+    if (isProviderError(error, 'not-found')) return undefined;
+    throw error;
+  }
 }
 
 /** When the platform will end it. Counted from now when it has not started: early is safe. */

@@ -3,14 +3,24 @@
  * in the volume says whose a sandbox is.
  */
 import { DvoError } from '../../lib/errors.ts';
+import type { Call } from '../../lib/deadline.ts';
+import type { Marker, RemoteControl } from '../../remote/port.ts';
 import { isProviderError, type SandboxInfo } from '../../sandboxes/provider.ts';
-import type { Marker } from '../../remote/port.ts';
 import type { StepContext } from '../context.ts';
 
 export interface Found {
   readonly info: SandboxInfo;
-  /** Undefined: it has none (nothing was ever put into it), or it is still starting. */
-  readonly marker: Marker | undefined;
+  /** Something was put into it, so it may hold work that no archive has. */
+  readonly used: boolean;
+  /** Another daemon marked it. */
+  readonly foreign: boolean;
+}
+
+export interface Finds {
+  /** Usable sandboxes of this session, best first: used before unused, running before starting. */
+  readonly usable: readonly Found[];
+  /** Made by us for this session and never used, but not for what we need now. */
+  readonly spares: readonly SandboxInfo[];
 }
 
 export interface FindOptions {
@@ -18,56 +28,72 @@ export interface FindOptions {
   readonly takeOver: 'allowed' | 'forbidden';
 }
 
-/**
- * The usable sandboxes of this session, best first: marked before unmarked, running before starting. One with a
- * marker of another session is never among them, nor one without a marker that we did not make.
- */
-export async function findSandboxes(ctx: StepContext, options: FindOptions): Promise<readonly Found[]> {
+/** A marker that cannot be read in so many tries is damaged; until then it may be the reading that failed. */
+const READ_TRIES = 3;
+
+/** An unused sandbox is used only when it is the one that was asked for last: another may hold an older archive. */
+export async function findSandboxes(ctx: StepContext, options: FindOptions): Promise<Finds> {
   const { provider, identity, limits } = ctx.deps;
   const { name } = ctx.lane;
-  const named = await provider.list({ tags: [name], include: 'active' }, ctx.call(limits.platformMs));
-  const alive = named.filter((info) => info.state === 'running' || info.state === 'starting');
-  if (alive.length === 0) return [];
-  const made = await provider.list(
-    { tags: [name, identity.acceptorTag], include: 'active' },
-    ctx.call(limits.platformMs),
-  );
-  const madeByUs = new Set(made.map((info) => info.id));
-  const found: Found[] = [];
+  const list = async (...tags: readonly string[]): Promise<readonly SandboxInfo[]> =>
+    await provider.list({ tags: [name, ...tags], include: 'active' }, ctx.call(limits.platformMs));
+  const alive = (await list()).filter((info) => info.state === 'running' || info.state === 'starting');
+  if (alive.length === 0) return { usable: [], spares: [] };
+  const { createTag } = ctx.record;
+  const madeByUs = new Set((await list(identity.acceptorTag)).map((info) => info.id));
+  const asked = createTag === undefined ? [] : await list(createTag);
+  const askedFor = new Set(asked.map((info) => info.id));
+  const usable: Found[] = [];
+  const spares: SandboxInfo[] = [];
   for (const info of alive) {
     const marker = info.state === 'running' ? await readMarker(ctx, info) : undefined;
-    const usable = marker !== 'damaged' && isUsable(ctx, info, marker, madeByUs, options);
-    if (usable) found.push({ info, marker });
-    else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandboxId: info.id });
+    const made = madeByUs.has(info.id);
+    if (marker === undefined) {
+      if (askedFor.has(info.id)) usable.push({ info, used: false, foreign: false });
+      else if (made) spares.push(info);
+      continue;
+    }
+    const foreign = marker !== 'damaged' && marker.acceptorId !== identity.acceptorId;
+    if (isOfSession(ctx, marker, made) && (!foreign || options.takeOver === 'allowed')) {
+      usable.push({ info, used: true, foreign });
+    } else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandbox: info.id });
   }
-  return found.sort((left, right) => rank(right) - rank(left));
+  return { usable: usable.sort((left, right) => rank(right) - rank(left)), spares };
 }
 
-function isUsable(
-  ctx: StepContext,
-  info: SandboxInfo,
-  marker: Marker | undefined,
-  madeByUs: ReadonlySet<string>,
-  options: FindOptions,
-): boolean {
-  const { outpostId, acceptorId } = ctx.deps.identity;
-  if (marker === undefined) return madeByUs.has(info.id);
-  if (marker.sessionId !== ctx.sessionId || marker.outpostId !== outpostId) return false;
-  return marker.acceptorId === acceptorId || options.takeOver === 'allowed';
+function isOfSession(ctx: StepContext, marker: Marker | 'damaged', made: boolean): boolean {
+  // We made it under this session's name, so what is in it is this session's, whatever became of the marker.
+  if (marker === 'damaged') return made;
+  return marker.sessionId === ctx.sessionId && marker.outpostId === ctx.deps.identity.outpostId;
 }
 
 async function readMarker(ctx: StepContext, info: SandboxInfo): Promise<Marker | 'damaged' | undefined> {
   const { remote, limits } = ctx.deps;
   try {
-    return await remote.readMarker({ sandboxId: info.id, paths: info.paths }, ctx.call(limits.platformMs));
+    return await ownMarker(remote, info, ctx.call(limits.platformMs));
   } catch (error) {
-    // It ended between the list and the read. Any other failure must not make it look unmarked.
+    // It ended between the list and the read. Any other failure must not make it look unused.
     if (isProviderError(error, 'not-found') || isProviderError(error, 'gone')) return undefined;
-    if (error instanceof DvoError && error.code === 'remote') return 'damaged';
+    if (error instanceof DvoError && error.code === 'remote' && ctx.record.failures + 1 >= READ_TRIES) {
+      return 'damaged';
+    }
     throw error;
   }
 }
 
+/**
+ * The marker that was put into this very sandbox; one that came with a restored archive says nothing of it.
+ * @throws what `readMarker` throws
+ */
+export async function ownMarker(
+  remote: RemoteControl,
+  info: SandboxInfo,
+  call: Call,
+): Promise<Marker | undefined> {
+  const marker = await remote.readMarker({ sandboxId: info.id, paths: info.paths }, call);
+  return marker?.sandboxId === info.id ? marker : undefined;
+}
+
 function rank(found: Found): number {
-  return (found.marker === undefined ? 0 : 2) + (found.info.state === 'running' ? 1 : 0);
+  return (found.used ? 2 : 0) + (found.info.state === 'running' ? 1 : 0);
 }

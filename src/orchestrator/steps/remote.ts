@@ -19,7 +19,11 @@ export async function prepare(ctx: StepContext): Promise<StepResult> {
   }
   const pinned = queue.sighting(ctx.sessionId).entry?.remoteSha;
   const binary = await remote.resolve(pinned, ctx.call(limits.apiMs));
-  const report = await remote.prepare(place, { binary, marker: ctx.marker }, ctx.call(limits.prepareMs));
+  const report = await remote.prepare(
+    place,
+    { binary, marker: ctx.marker(place.sandboxId) },
+    ctx.call(limits.prepareMs),
+  );
   ctx.amend({ set: { preparedSha: binary.sha, failures: 0 } });
   ctx.log.info('sandbox prepared', { sha: binary.sha, downloaded: report.downloaded, notes: report.notes });
   return undefined;

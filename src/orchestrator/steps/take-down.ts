@@ -9,7 +9,7 @@ import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Ending } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import { salvage } from './archive.ts';
-import { noteLoss } from './ensure-sandbox.ts';
+import { destroySpares, noteLoss } from './ensure-sandbox.ts';
 import { findSandboxes } from './find-sandbox.ts';
 import { createUnsettled, inspect, sandboxFact, target, type StepResult } from './step.ts';
 
@@ -17,7 +17,9 @@ import { createUnsettled, inspect, sandboxFact, target, type StepResult } from '
 export async function withdraw(ctx: StepContext, ending: Ending): Promise<StepResult> {
   const { record } = ctx;
   if (record.sandboxId === undefined) {
-    const [found] = await findSandboxes(ctx, { takeOver: 'forbidden' });
+    const { usable, spares } = await findSandboxes(ctx, { takeOver: 'forbidden' });
+    const [found] = usable;
+    await destroySpares(ctx, spares);
     if (found === undefined) {
       const unsettled = createUnsettled(ctx);
       if (unsettled !== undefined) return unsettled;
@@ -26,7 +28,7 @@ export async function withdraw(ctx: StepContext, ending: Ending): Promise<StepRe
       return undefined;
     }
     ctx.lane.sandbox = found.info;
-    const set = { ending, sandboxId: found.info.id, fresh: found.marker === undefined };
+    const set = { ending, sandboxId: found.info.id, fresh: !found.used };
     await ctx.save(enter('suspending', ctx.now, { set, clear: ['createAskedAt'] }));
     ctx.facts({ sandbox: sandboxFact(found.info), remote: 'unknown', probedAt: ctx.now });
     return undefined;
@@ -49,6 +51,7 @@ export async function stopRemote(ctx: StepContext, ending: Ending): Promise<Step
   if (sandbox === 'none' || sandbox === 'ended' || ctx.record.sandboxId === undefined) return undefined;
   if (ctx.record.fresh !== true) {
     try {
+      if (await takenOver(ctx)) return await forget(ctx);
       const launchId = ending === 'yield' ? ctx.record.remote?.launchId : undefined;
       if (ending !== 'yield' || launchId !== undefined) {
         await remote.stop(await target(ctx), launchId, ctx.call(limits.stopMs));
@@ -74,26 +77,44 @@ export async function confirmOwner(ctx: StepContext): Promise<StepResult> {
   return undefined;
 }
 
-async function takenOver(ctx: StepContext): Promise<boolean> {
+/** Another daemon works in our sandbox. It may come at any time once the claim is not ours any more. */
+export async function takenOver(ctx: StepContext): Promise<boolean> {
   const { remote, limits, identity } = ctx.deps;
-  const marker = await remote.readMarker(await target(ctx), ctx.call(limits.platformMs));
-  return marker !== undefined && marker.acceptorId !== identity.acceptorId;
+  const place = await target(ctx);
+  const marker = await remote.readMarker(place, ctx.call(limits.platformMs));
+  return (
+    marker !== undefined && marker.sandboxId === place.sandboxId && marker.acceptorId !== identity.acceptorId
+  );
 }
 
 export async function destroy(ctx: StepContext): Promise<StepResult> {
   const { provider, limits } = ctx.deps;
-  const { sandboxId, ending } = ctx.record;
+  const { sandboxId } = ctx.record;
   if (sandboxId !== undefined) {
     // The new holder may have come while the archive was made.
-    if (ending === 'yield' && ctx.lane.facts.sandbox === 'running' && (await takenOver(ctx)))
-      return await forget(ctx);
+    if (ctx.lane.facts.sandbox === 'running' && (await nowForeign(ctx))) return await forget(ctx);
     await provider.destroy(sandboxId, ctx.call(limits.platformMs));
     ctx.log.info('sandbox destroyed', { sandboxId });
   }
-  await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending') });
   ctx.lane.sandbox = undefined;
   ctx.facts({ sandbox: 'none', remote: 'unknown' });
+  await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending') });
   return undefined;
+}
+
+/** Like takenOver. A sandbox that cannot be asked any more is ours still, unless the queue names another holder. */
+async function nowForeign(ctx: StepContext): Promise<boolean> {
+  const { queue, limits, rules } = ctx.deps;
+  try {
+    return await takenOver(ctx);
+  } catch (error) {
+    if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) return false;
+    if (ctx.record.failures + 1 < rules.stepRetryLimit) throw error;
+    const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
+    if (gist === 'elsewhere') throw error;
+    ctx.log.error('marker not readable: destroying all the same', { error: describeError(error) });
+    return false;
+  }
 }
 
 /** The machine is gone, or stays by the operator's choice: give the claim back and put the record to rest. */

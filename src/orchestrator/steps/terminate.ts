@@ -1,7 +1,9 @@
 /** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
 import { enter } from '../../session/amend.ts';
+import { isProviderError } from '../../sandboxes/provider.ts';
 import type { StepContext } from '../context.ts';
 import { createUnsettled, type StepResult } from './step.ts';
+import { takenOver } from './take-down.ts';
 
 export async function terminate(ctx: StepContext, why: 'terminated' | 'expired'): Promise<StepResult> {
   if (ctx.record.stage !== 'terminating') {
@@ -27,7 +29,9 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
 async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Promise<void> {
   const { provider, limits, identity } = ctx.deps;
   const ids = new Set<string>();
-  if (ctx.record.sandboxId !== undefined) ids.add(ctx.record.sandboxId);
+  if (ctx.record.sandboxId !== undefined && (why === 'terminated' || !(await isForeign(ctx)))) {
+    ids.add(ctx.record.sandboxId);
+  }
   if (why === 'terminated') {
     const tags = [ctx.lane.name, identity.acceptorTag];
     const made = await provider.list({ tags, include: 'active' }, ctx.call(limits.platformMs));
@@ -36,6 +40,16 @@ async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Prom
   for (const id of ids) {
     await provider.destroy(id, ctx.call(limits.platformMs));
     ctx.log.info('sandbox destroyed', { sandboxId: id });
+  }
+}
+
+/** A kept sandbox in which another daemon serves the session now. */
+async function isForeign(ctx: StepContext): Promise<boolean> {
+  try {
+    return await takenOver(ctx);
+  } catch (error) {
+    if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) return false;
+    throw error;
   }
 }
 
