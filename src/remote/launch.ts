@@ -101,7 +101,7 @@ exec </dev/null
 (
   exec 9>&-
   while kill -0 "$pid" 2>/dev/null; do
-    sleep 15
+    read -rt 15 <> <(:) || :
     size=$(wc -c < "$run/session.log" 2>/dev/null || echo 0)
     if [ "$size" -gt 5000000 ]; then
       tail -c 1000000 "$run/session.log" > "$run/session.log.1"
@@ -109,8 +109,10 @@ exec </dev/null
     fi
   done
 ) &
+capper=$!
 wait "$pid"
 code=$?
+kill "$capper" 2>/dev/null
 printf '%s %s\\n' "$launch" "$code" > "$run/exit.new" && mv -f "$run/exit.new" "$run/exit"`;
 
 /** Becomes the remote: writes its own record, then leaves nothing in its environment but what the contract lists. */
