@@ -120,6 +120,11 @@ export class Claims {
     if (signal.aborted) return;
     try {
       const result = await this.claim(sessionId, { timeoutMs: callMs, signal });
+      if (result.kind === 'held') {
+        // This queue does not renew: the claim is ours until it lapses, and then it is taken again.
+        this.#notBefore.set(sessionId, clock.now() + RETRY_MS);
+        return;
+      }
       this.#notBefore.delete(sessionId);
       recorder.claim(result.kind === 'claimed' ? 'renewed' : 'renew_lost');
       if (result.kind !== 'claimed')

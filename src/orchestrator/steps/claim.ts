@@ -3,6 +3,7 @@ import { enter, newRecord, OF_THE_SANDBOX } from '../../session/amend.ts';
 import { coolDownMs } from '../../session/admission.ts';
 import type { StepContext } from '../context.ts';
 import type { StepResult } from './step.ts';
+import { isForeign } from './take-down.ts';
 
 /** Takes the session. The record, and the attempt, are on disk before the queue is asked. */
 export async function claim(ctx: StepContext): Promise<StepResult> {
@@ -46,7 +47,7 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
 async function startOver(ctx: StepContext): Promise<void> {
   const { sandboxId, fresh, kept } = ctx.record;
   if (fresh !== true && (sandboxId !== undefined || kept === true)) return;
-  if (sandboxId !== undefined) {
+  if (sandboxId !== undefined && !(await isForeign(ctx))) {
     await ctx.deps.provider.destroy(sandboxId, ctx.call(ctx.deps.limits.platformMs));
     ctx.log.warn('unused sandbox destroyed: its claim had lapsed', { sandboxId });
   }

@@ -78,7 +78,7 @@ export async function confirmOwner(ctx: StepContext): Promise<StepResult> {
 }
 
 /** Another daemon works in our sandbox. It may come at any time once the claim is not ours any more. */
-export async function takenOver(ctx: StepContext): Promise<boolean> {
+async function takenOver(ctx: StepContext): Promise<boolean> {
   const { remote, limits, identity } = ctx.deps;
   const place = await target(ctx);
   const marker = await remote.readMarker(place, ctx.call(limits.platformMs));
@@ -102,13 +102,22 @@ export async function destroy(ctx: StepContext): Promise<StepResult> {
   return undefined;
 }
 
-/** Like takenOver. A sandbox that cannot be asked any more is ours still, unless the queue names another holder. */
-async function nowForeign(ctx: StepContext): Promise<boolean> {
-  const { queue, limits, rules } = ctx.deps;
+/** Like takenOver; a sandbox that does not run is nobody's. */
+export async function isForeign(ctx: StepContext): Promise<boolean> {
   try {
     return await takenOver(ctx);
   } catch (error) {
     if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) return false;
+    throw error;
+  }
+}
+
+/** A sandbox that cannot be asked any more is ours still, unless the queue names another holder. */
+async function nowForeign(ctx: StepContext): Promise<boolean> {
+  const { queue, limits, rules } = ctx.deps;
+  try {
+    return await isForeign(ctx);
+  } catch (error) {
     if (ctx.record.failures + 1 < rules.stepRetryLimit) throw error;
     const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
     if (gist === 'elsewhere') throw error;

@@ -1,9 +1,8 @@
 /** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
 import { enter } from '../../session/amend.ts';
-import { isProviderError } from '../../sandboxes/provider.ts';
 import type { StepContext } from '../context.ts';
 import { createUnsettled, type StepResult } from './step.ts';
-import { takenOver } from './take-down.ts';
+import { isForeign } from './take-down.ts';
 
 export async function terminate(ctx: StepContext, why: 'terminated' | 'expired'): Promise<StepResult> {
   if (ctx.record.stage !== 'terminating') {
@@ -40,16 +39,6 @@ async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Prom
   for (const id of ids) {
     await provider.destroy(id, ctx.call(limits.platformMs));
     ctx.log.info('sandbox destroyed', { sandboxId: id });
-  }
-}
-
-/** A kept sandbox in which another daemon serves the session now. */
-async function isForeign(ctx: StepContext): Promise<boolean> {
-  try {
-    return await takenOver(ctx);
-  } catch (error) {
-    if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) return false;
-    throw error;
   }
 }
 
