@@ -27,6 +27,7 @@ const MARKER: Marker = {
   outpostId: 'o',
   acceptorId: 'me',
   name: 'dvo-1',
+  sandboxId: 'sb-1',
 };
 
 describe('the remote in a sandbox', () => {

@@ -100,7 +100,9 @@ export class Stage implements AsyncDisposable {
   }
 
   async asleep(sessionId: string): Promise<void> {
-    await until(async () => (await this.facts.stage(sessionId)) === 'suspended', { what: `${sessionId} sleeps` });
+    await until(async () => (await this.facts.stage(sessionId)) === 'suspended', {
+      what: `${sessionId} sleeps`,
+    });
   }
 
   /** Nothing of any session is left: no sandbox, archive, process or record. */
