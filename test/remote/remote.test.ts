@@ -27,6 +27,7 @@ const MARKER: Marker = {
   outpostId: 'o',
   acceptorId: 'me',
   name: 'dvo-1',
+  sandboxId: 'sandbox-1',
   sandboxId: 'sb-1',
 };
 
