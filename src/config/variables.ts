@@ -16,7 +16,7 @@ export interface Variable {
   readonly required?: true;
 }
 
-export const GROUPS = [
+const GROUPS = [
   'Devin',
   'Daemon',
   'Sandboxes',

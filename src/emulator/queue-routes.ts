@@ -139,7 +139,7 @@ export class QueueRoutes {
   }
 }
 
-export function cursorOf(seq: number): string {
+function cursorOf(seq: number): string {
   return `c${seq}`;
 }
 

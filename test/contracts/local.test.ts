@@ -33,11 +33,7 @@ describeProviderContract(
       },
     });
     return {
-      // Logs are iterables, not promises, so they go round the wrapper.
-      provider: Object.assign(Object.create(provider), {
-        logs: inner.logs.bind(inner),
-        create: provider.create,
-      }),
+      provider,
       restart: open,
       makeNextCreateAmbiguous: () => {
         ambiguous = true;

@@ -14,7 +14,7 @@ const DEVINS = `${BASE}/opbeta/outposts/devins`;
 const TOKEN = 'cog_secret_token';
 const server = setupServer();
 
-beforeAll(() => server.listen({ onUnhandledRequest: 'error' }));
+beforeAll(() => server.listen());
 afterEach(() => server.resetHandlers());
 afterAll(() => server.close());
 
