@@ -28,7 +28,6 @@ const MARKER: Marker = {
   acceptorId: 'me',
   name: 'dvo-1',
   sandboxId: 'sandbox-1',
-  sandboxId: 'sb-1',
 };
 
 describe('the remote in a sandbox', () => {
@@ -301,7 +300,7 @@ describe('the remote in a sandbox', () => {
     await sh(
       `cd ${target.paths.volume} && git init -q src && cd src && git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x && git update-server-info`,
     );
-    const files = createServer(async (request, response) => {
+    const files = createServer((request, response) => {
       const path = join(
         target.paths.volume,
         'src',
