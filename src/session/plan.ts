@@ -124,8 +124,9 @@ function planSuspended(view: RecordView, wish: Wish, rules: Rules): Decision {
   if (wish === 'claimable') return rest('waiting to be admitted');
   if (wish === 'suspend' && view.ours) return step({ do: 'release' });
   const expiresAt = record.stageSince + rules.retentionMs;
-  if (view.now >= expiresAt) return step({ do: 'terminate', why: 'expired' });
-  return waitUntil(expiresAt, 'asleep');
+  if (view.now < expiresAt) return waitUntil(expiresAt, 'asleep');
+  // Another daemon may be serving it from this very archive.
+  return wish === 'suspend' ? step({ do: 'terminate', why: 'expired' }) : confirm(view, rules);
 }
 
 /** Why a session that has no remote yet is to be let go, if it is. */

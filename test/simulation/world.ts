@@ -3,7 +3,7 @@
  * (docs/architecture.md, invariants). It judges by the outside only: volumes, archives, remotes, claims.
  */
 import type { Rules } from '../../src/session/rules.ts';
-import { sandboxName } from '../../src/sandboxes/names.ts';
+import { acceptorTag, sandboxName } from '../../src/sandboxes/names.ts';
 import { Coverage } from './coverage.ts';
 import { Draw } from './draw.ts';
 import { Faults } from './faults.ts';
@@ -208,6 +208,11 @@ export class World {
     }
   }
 
+  #isMaker(sandbox: Sandbox): boolean {
+    const { marker } = sandbox.volume;
+    return marker !== undefined && sandbox.tags.includes(acceptorTag(marker.acceptorId));
+  }
+
   /** A launch that starts with an empty volume because the archive cannot be restored says so in the log. */
   onStartsEmpty(sessionId: string): void {
     this.users.get(sessionId)?.expectNothing();
@@ -217,6 +222,8 @@ export class World {
   leftovers(): readonly string[] {
     const left: string[] = [];
     for (const sandbox of this.platform.sandboxes.values()) {
+      // A daemon that lost its disk finds what it made by its tag, but not what it took over.
+      if (this.disksLost > 0 && sandbox.volume.marker !== undefined && !this.#isMaker(sandbox)) continue;
       if (holdsVolume(sandbox))
         left.push(`${sandbox.id} (${sandbox.state}) of ${this.userOf(sandbox)?.sessionId}`);
     }

@@ -167,7 +167,7 @@ async function afterFailedCreate(
 
 interface Choice {
   readonly archive: Archive | undefined;
-  /** READY archives of the session that the chosen one makes needless. */
+  /** Other archives of the session, ready or failed, that the chosen one makes needless. */
   readonly older: readonly string[];
 }
 
@@ -178,8 +178,9 @@ interface Choice {
 async function chooseArchive(ctx: StepContext): Promise<Choice> {
   const { record } = ctx;
   if (record.startEmpty === true) return { archive: undefined, older: [] };
-  const [newest, ...rest] = await findArchives(ctx);
-  const older = rest.map(({ snapshotId }) => snapshotId);
+  const { ready, failed } = await findArchives(ctx);
+  const [newest, ...rest] = ready;
+  const older = [...rest.map(({ snapshotId }) => snapshotId), ...failed];
   if (newest === undefined || newest.snapshotId === record.archive?.snapshotId) {
     return { archive: record.archive, older };
   }
@@ -187,27 +188,34 @@ async function chooseArchive(ctx: StepContext): Promise<Choice> {
   return { archive: newest, older };
 }
 
-/** READY archives of all sandboxes of this name, newest first by the platform's clock. */
-async function findArchives(ctx: StepContext): Promise<readonly Archive[]> {
+interface Archives {
+  /** Newest first, by the platform's clock. */
+  readonly ready: readonly Archive[];
+  readonly failed: readonly string[];
+}
+
+/** The archives of all sandboxes of this name. */
+async function findArchives(ctx: StepContext): Promise<Archives> {
   const { provider, limits } = ctx.deps;
   const all = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
-  const found = new Map<string, Archive>();
+  const ready: Archive[] = [];
+  const failed: string[] = [];
+  const note = (snapshot: SnapshotInfo, sandboxId: string): void => {
+    const takenAt = snapshot.createdAt ?? 0;
+    if (snapshot.state === 'ready') ready.push({ snapshotId: snapshot.id, takenAt, sandboxId });
+    if (snapshot.state === 'failed') failed.push(snapshot.id);
+  };
   for (const { id } of all) {
     const snapshots = await provider.snapshots(id, ctx.call(limits.platformMs));
-    for (const snapshot of snapshots) note(found, snapshot, id);
+    for (const snapshot of snapshots) note(snapshot, id);
   }
   const { archive } = ctx.record;
   // Lists may lag, and the platform may have forgotten the sandbox before its archive.
-  if (archive !== undefined && !found.has(archive.snapshotId)) {
-    note(found, await recorded(ctx, archive), archive.sandboxId);
+  if (archive !== undefined && !ready.some(({ snapshotId }) => snapshotId === archive.snapshotId)) {
+    const snapshot = await recorded(ctx, archive);
+    if (snapshot !== undefined) note(snapshot, archive.sandboxId);
   }
-  return [...found.values()].sort((left, right) => right.takenAt - left.takenAt);
-}
-
-function note(found: Map<string, Archive>, snapshot: SnapshotInfo | undefined, sandboxId: string): void {
-  if (snapshot?.state !== 'ready') return;
-  const takenAt = snapshot.createdAt ?? 0;
-  found.set(snapshot.id, { snapshotId: snapshot.id, takenAt, sandboxId });
+  return { ready: ready.sort((left, right) => right.takenAt - left.takenAt), failed };
 }
 
 async function recorded(ctx: StepContext, archive: Archive): Promise<SnapshotInfo | undefined> {
