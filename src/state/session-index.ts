@@ -128,10 +128,12 @@ class FileIndex implements SessionIndex {
 
   async #write(): Promise<void> {
     const { disk, clock, onCommit } = this.#options;
+    // What else changes in this turn goes with it.
+    await Promise.resolve();
     const covered = this.#changes;
     const startedAt = clock.now();
     try {
-      await disk.replace(this.#path, new TextEncoder().encode(this.#text()));
+      await disk.replace(this.#path, this.#bytes());
       this.#durable = covered;
       this.#recovered();
       onCommit?.('ok', clock.now() - startedAt);
@@ -144,10 +146,16 @@ class FileIndex implements SessionIndex {
     }
   }
 
-  #text(): string {
+  #bytes(): Uint8Array {
     const { outpostId, acceptorId } = this.#options;
     const head = `"version":1,"outpostId":${JSON.stringify(outpostId)},"acceptorId":${JSON.stringify(acceptorId)}`;
-    return `{${head},"sessions":${this.#sessions.json()},"failures":${this.#failures.json()}}\n`;
+    return Buffer.concat([
+      Buffer.from(`{${head},"sessions":`),
+      ...this.#sessions.json(),
+      Buffer.from(',"failures":'),
+      ...this.#failures.json(),
+      Buffer.from('}\n'),
+    ]);
   }
 
   #changed(really: boolean): void {
