@@ -73,9 +73,9 @@ if ! flock -n 9; then
   fail locked-without-a-remote
 fi
 alive && finish adopted "$r_launch" "$r_pid"
-rm -f -- "$run/remote" "$run/exit"
+[ -e "$run/remote" ] && rm -f -- "$run/remote" "$run/exit"
 export volume run workdir home state user chrome desktop session launch bin boot remote
-setsid bash -c "$supervisor" dvo-supervisor < <(printf '%s\\n%s\\n' "$token" "$gateway") >/dev/null 2>&1 &
+setsid bash -c "$supervisor" dvo-supervisor 8>&- < <(printf '%s\\n%s\\n' "$token" "$gateway") >/dev/null 2>&1 &
 exec 9>&-
 for _ in {1..500}; do
   alive && [ "$r_launch" = "$launch" ] && finish launched "$r_launch" "$r_pid"
@@ -90,7 +90,7 @@ fail did-not-start`;
  */
 const SUPERVISOR = `
 umask 077
-touch "$run/session.log"
+: >> "$run/session.log"
 [ -n "$user" ] && chown "$user" "$run/session.log"
 env -i volume="$volume" run="$run" workdir="$workdir" home="$home" state="$state" user="$user" chrome="$chrome" \\
   desktop="$desktop" session="$session" launch="$launch" bin="$bin" boot="$boot" path="$PATH" tmp="\${TMPDIR:-/tmp}" \\
@@ -120,7 +120,7 @@ const REMOTE = `
 IFS= read -r token
 IFS= read -r gateway
 exec < /dev/null
-stat=$(cat /proc/$$/stat)
+read -r stat < /proc/$$/stat
 set -- \${stat##*) }
 printf '%s %s %s %s\\n' "$launch" "$$" "\${20}" "$boot" > "$run/remote.new" && mv -f "$run/remote.new" "$run/remote" || exit 70
 cd "$workdir" || exit 71

@@ -73,12 +73,14 @@ install_from() {
 
 const PREPARE = `
 notes=()
-mkdir -p "$volume/.dvo" || fail cannot-write-volume
-if [ "$(cat "$volume/.dvo/session.json" 2>/dev/null)" != "$marker" ]; then
+# Empty directories are nobody's work; the marker comes before anything else.
+mkdir -p "$run" "$volume/.dvo/bin/$sha" "$workdir/repos" "$home" "$state" || fail cannot-make-directories
+present=
+{ IFS= read -r present < "$volume/.dvo/session.json"; } 2>/dev/null
+if [ "$present" != "$marker" ]; then
   printf '%s' "$marker" > "$volume/.dvo/session.json.new" && mv -f "$volume/.dvo/session.json.new" "$volume/.dvo/session.json" || fail cannot-write-marker
 fi
-mkdir -p "$run" "$volume/.dvo/bin/$sha" "$workdir/repos" "$home" "$state" || fail cannot-make-directories
-[ -s "$run/boot-id" ] || cat /proc/sys/kernel/random/uuid > "$run/boot-id" || fail cannot-write-boot-marker
+[ -s "$run/boot-id" ] || { read -r boot < /proc/sys/kernel/random/uuid && printf '%s\\n' "$boot" > "$run/boot-id"; } || fail cannot-write-boot-marker
 missing=
 command -v git >/dev/null || missing="$missing git"
 command -v curl >/dev/null || command -v wget >/dev/null || missing="$missing curl"

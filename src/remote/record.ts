@@ -3,7 +3,9 @@
  * A pid alone means nothing: start time and boot marker must agree, and a zombie is dead.
  */
 export const READ_RECORD = `
-pause() { read -rt 0.01 <> <(:) || :; }
+# A pipe that nobody writes to: waiting on it costs no process.
+exec 8<> <(:)
+pause() { read -rt 0.01 -u 8 || :; }
 r_launch= r_pid= r_start= r_boot=
 alive() {
   local stat
