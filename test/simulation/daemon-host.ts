@@ -15,11 +15,12 @@ import { DiskWorld } from './disk-world.ts';
 import { Draw } from './draw.ts';
 import { Line } from './line.ts';
 import { platformPort } from './platform-port.ts';
+import { OUTPOST } from './profile.ts';
 import { queuePort } from './queue-port.ts';
 import { remotePort } from './remote-port.ts';
 import { weatherOf } from './weather.ts';
 import { clockOf, type Life } from './virtual-clock.ts';
-import { OUTPOST, type World } from './world.ts';
+import type { World } from './world.ts';
 
 const GRACE_MS = 25_000;
 const STATE_DIR = '/state';

@@ -5,6 +5,8 @@ import { CALM, type Intensity } from './faults.ts';
 import type { PlatformHabits } from './platform-world.ts';
 import type { QueueHabits } from './queue-world.ts';
 
+export const OUTPOST = 'outpost_env-simulated';
+
 export interface Profile {
   readonly seed: number;
   readonly daemons: readonly string[];

@@ -26,16 +26,23 @@ export class Tally {
     if (violation !== undefined) this.failed.push(seed);
   }
 
-  report(): string {
+  figures(): string {
     const minutes = (Date.now() - this.#startedAt) / 60_000;
+    const hours = Math.round(this.virtualMs / 3_600_000);
+    return [
+      `${this.seeds} seeds in ${minutes.toFixed(1)} minutes (${Math.round(this.seeds / minutes)} a minute)`,
+      `${this.events} events, ${hours} virtual hours, ${this.deaths} deaths, ${this.disksLost} disks lost`,
+    ].join('\n');
+  }
+
+  report(): string {
     const list = (counts: ReadonlyMap<string, number>): string =>
       [...counts]
         .sort(([left], [right]) => left.localeCompare(right))
         .map(([key, times]) => `  ${key}: ${times}`)
         .join('\n');
     return [
-      `${this.seeds} seeds in ${minutes.toFixed(1)} minutes (${Math.round(this.seeds / minutes)} a minute)`,
-      `${this.events} events, ${Math.round(this.virtualMs / 3_600_000)} virtual hours, ${this.deaths} deaths, ${this.disksLost} disks lost`,
+      this.figures(),
       `faults:\n${list(this.faults)}`,
       `steps:\n${list(this.coverage.steps)}`,
       `${this.coverage.cells.size} cells of the state table:\n${list(this.coverage.cells)}`,

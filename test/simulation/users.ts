@@ -21,6 +21,8 @@ export class User {
   #servedBy: object | undefined;
   #restingSince: number | undefined;
   #doneAt: number | undefined;
+  /** When `suspended` last showed up although it went on. */
+  flashedAt: number | undefined;
   /** What it waits for began then. */
   waitsSince = 0;
 
@@ -128,7 +130,9 @@ export class User {
     const { queue, scheduler } = this.#world;
     this.#world.note(this.sessionId, 'flashes suspended');
     queue.setStatus(this.sessionId, 'suspended');
-    scheduler.after(this.#draw.between(100, 2_500), () => {
+    this.flashedAt = scheduler.now;
+    // Shorter than three reads at the rules' pace.
+    scheduler.after(this.#draw.between(100, 1_200), () => {
       if (this.#state === 'waiting') queue.setStatus(this.sessionId, 'running');
     });
   }

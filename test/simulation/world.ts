@@ -16,13 +16,11 @@ import {
   type Sandbox,
   type Snapshot,
 } from './platform-world.ts';
-import type { Profile } from './profile.ts';
+import { OUTPOST, type Profile } from './profile.ts';
 import { QueueWorld } from './queue-world.ts';
 import { User } from './users.ts';
 import { Scheduler } from './virtual-clock.ts';
 import type { Variant } from './variant.ts';
-
-export const OUTPOST = 'outpost_env-simulated';
 
 export interface WorldOptions {
   readonly profile: Profile;
@@ -67,7 +65,7 @@ export class World {
     );
     this.platform.watcher = {
       onLost: (sandbox, by) => this.#onLost(sandbox, by),
-      onRemoteEnded: () => undefined,
+      onRemoteEnded: (sandbox, remote) => this.#onRemoteEnded(sandbox, remote),
       onArchiveGone: (snapshot) => this.#onArchiveGone(snapshot),
       onArchiveBegun: (snapshot) => this.#onArchiveBegun(snapshot),
     };
@@ -181,6 +179,18 @@ export class World {
     user.expected = new Set(best);
   }
 
+  /** The daemon stopped a remote whose user was at work, because the status flashed. */
+  #onRemoteEnded(sandbox: Sandbox, remote: LiveRemote): void {
+    const user = this.userOf(sandbox);
+    if (remote.exitCode !== STOPPED || user?.state !== 'waiting' || user.flashedAt === undefined) return;
+    if (this.scheduler.now - user.flashedAt > 6_000) return;
+    for (const host of this.hosts.filter((one) => one.acceptorId === remote.acceptorId)) {
+      const ending = host.motor?.records.get(sandbox.tags[0] ?? '')?.ending;
+      if (ending === 'suspend')
+        this.violate('flash', `${user.sessionId} was at work in ${sandbox.id} and was stopped`);
+    }
+  }
+
   #onArchiveGone(snapshot: Snapshot): void {
     this.note('world', `${snapshot.id} deleted`);
     const user = this.userOf(snapshot.source);
@@ -192,7 +202,7 @@ export class World {
     const holder = this.queue.lastHolder.get(user.sessionId);
     for (const host of this.hosts.filter((one) => one.acceptorId === holder)) {
       for (const [, record] of host.motor?.records.entries() ?? []) {
-        if (record.archive?.snapshotId !== snapshot.id || record.stage === 'terminating') continue;
+        if (record.archive?.snapshotId !== snapshot.id || !HAS_CHOSEN.has(record.stage)) continue;
         this.violate('5', `${snapshot.id} was deleted, but ${host.id} needs it for ${record.sessionId}`);
       }
     }
@@ -241,6 +251,12 @@ export class World {
     return left;
   }
 }
+
+/** The exit code of a remote that was told to stop. */
+export const STOPPED = 143;
+
+/** Before these, the archive to start from is chosen anew. */
+const HAS_CHOSEN: ReadonlySet<string> = new Set(['provisioning', 'preparing', 'serving', 'suspending']);
 
 function isWithin(wanted: ReadonlySet<string>, files: ReadonlySet<string>): boolean {
   return wanted.isSubsetOf(files);

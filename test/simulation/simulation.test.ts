@@ -1,0 +1,31 @@
+/** A fixed set of worlds. Each must keep every invariant, and together they must reach what can be reached. */
+import { afterAll, describe, expect, it } from 'vitest';
+import { profileOf } from './profile.ts';
+import { run } from './run.ts';
+import { Tally } from './tally.ts';
+
+const SEEDS = Array.from({ length: 160 }, (_, index) => index + 1);
+const GROUP = 20;
+
+describe('the simulation', () => {
+  const tally = new Tally();
+  afterAll(() => console.log(tally.figures()));
+
+  for (let from = 0; from < SEEDS.length; from += GROUP) {
+    const seeds = SEEDS.slice(from, from + GROUP);
+    it(`keeps every invariant in the worlds of seeds ${seeds[0]} to ${seeds.at(-1)}`, async () => {
+      for (const seed of seeds) {
+        const outcome = await run({ profile: profileOf(seed) });
+        tally.add(seed, outcome);
+        expect(outcome.violation, `npm run simulate -- --seed ${seed}`).toBeUndefined();
+      }
+    });
+  }
+
+  it('replays a seed identically', async () => {
+    const first = await run({ profile: profileOf(8) });
+    const second = await run({ profile: profileOf(8) });
+    expect(second.world.history.lines()).toEqual(first.world.history.lines());
+    expect(first.world.faults.fired.length).toBeGreaterThan(0);
+  });
+});
