@@ -73,7 +73,8 @@ export async function adopt(ctx: StepContext): Promise<StepResult> {
   const record = index.get(ctx.lane.name);
   if (record === undefined) {
     const entry = queue.sighting(ctx.sessionId).entry;
-    // Its sandbox is alive in all likelihood, so it counts against the limit whatever the limit says.
+    // A sandbox that is alive counts against the limit whatever the limit says; a claim alone can be given back.
+    if (gate.used >= gate.max && !(await hasMachine(ctx))) return await release(ctx);
     ctx.put(newRecord(entry ?? { sessionId: ctx.sessionId, kind: 'unknown' }, 'claimed', 1, ctx.now));
     await index.commit();
     ctx.log.info('session adopted: the queue says that it is ours');
@@ -83,6 +84,13 @@ export async function adopt(ctx: StepContext): Promise<StepResult> {
   const clear = record.kept === true ? [] : OF_THE_SANDBOX;
   await ctx.save(enter('claimed', ctx.now, { set: { attempt: record.attempt + 1, launches: 0 }, clear }));
   return undefined;
+}
+
+async function hasMachine(ctx: StepContext): Promise<boolean> {
+  const { provider, identity, limits } = ctx.deps;
+  const tags = [ctx.lane.name, identity.acceptorTag];
+  const made = await provider.list({ tags, include: 'active' }, ctx.call(limits.platformMs));
+  return made.some((info) => info.state === 'running' || info.state === 'starting');
 }
 
 export async function look(ctx: StepContext): Promise<StepResult> {
