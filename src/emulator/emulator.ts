@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Clock, Random } from '../lib/clock.ts';
 import { DvoError } from '../lib/errors.ts';
+import { Connect } from './connect.ts';
 import { serveControl } from './control.ts';
 import { Distribution } from './distribution.ts';
 import { Gateway, type CommandResult, type RemoteFacts } from './gateway.ts';
@@ -97,6 +98,13 @@ export class Emulator {
       faults: this.faults,
       queue: this.queue,
       distribution: this.distribution,
+      connect: new Connect({
+        clock,
+        random,
+        knobs: this.knobs,
+        outpostId: this.outpostId,
+        apiUrl: () => this.url,
+      }),
     });
   }
 

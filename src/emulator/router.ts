@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Clock } from '../lib/clock.ts';
+import type { Connect } from './connect.ts';
 import type { Distribution } from './distribution.ts';
 import { readBody, sendHtml, sendJson, sendText } from './http.ts';
 import type { QueueRoutes } from './queue-routes.ts';
@@ -13,6 +14,7 @@ export interface RouterOptions {
   readonly faults: Faults;
   readonly queue: QueueRoutes;
   readonly distribution: Distribution;
+  readonly connect: Connect;
   readonly clock: Clock;
 }
 
@@ -107,6 +109,16 @@ export class Router {
     }
     if (path.startsWith(`${PREFIX}/devins/`))
       return this.#devin(path.slice(`${PREFIX}/devins/`.length), request);
+    const { connect } = this.#options;
+    if (path === '/outposts/connect') {
+      const answer = (response: ServerResponse): void => connect.authorize(url.searchParams, response);
+      return { route: 'connect', open: true, answer };
+    }
+    if (path === '/outposts/connection-token') {
+      const answer = async (response: ServerResponse): Promise<void> =>
+        connect.exchange(new URLSearchParams(await readBody(request)), response);
+      return { route: 'connection-token', open: true, answer };
+    }
     if (path.startsWith(PREFIX)) return this.#outposts(path.slice(PREFIX.length).replace(/^\/outposts/, ''));
     return undefined;
   }

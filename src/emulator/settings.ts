@@ -66,6 +66,7 @@ export const ROUTES = [
   'claim',
   'release',
   'outposts',
+  'connect',
   'connection-token',
   'latest',
   'binary',

@@ -15,7 +15,7 @@ import { openSessionIndex } from '../../src/state/session-index.ts';
 import { record } from '../session/view.ts';
 import { Stage } from '../support/stage.ts';
 import { until } from '../support/until.ts';
-import { nullWorld, percentile, startMotor } from './null-world.ts';
+import { nullWorld, percentile, startMotor } from '../support/null-world.ts';
 
 const say = (name: string, value: string, mark: string): void => {
   process.stdout.write(`${name.padEnd(58)} ${value.padStart(26)}   (mark: ${mark})\n`);

@@ -3,7 +3,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../support/until.ts';
-import { nullWorld, startMotor } from './null-world.ts';
+import { nullWorld, startMotor } from '../support/null-world.ts';
 
 const [, , url = '', outpostId = '', token = '', sessions = '1000', seconds = '20'] = process.argv;
 const stateDir = await mkdtemp(join(tmpdir(), 'dvo-bench-'));

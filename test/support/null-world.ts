@@ -6,18 +6,21 @@ import { createMetrics } from '../../src/ops/metrics.ts';
 import { createOutpostsApi } from '../../src/outposts/api.ts';
 import { createHttp } from '../../src/outposts/http.ts';
 import { QueueInformer } from '../../src/outposts/queue.ts';
-import { Motor } from '../../src/orchestrator/motor.ts';
+import { Motor, type MotorSettings } from '../../src/orchestrator/motor.ts';
 import { DEFAULT_LIMITS } from '../../src/orchestrator/context.ts';
 import type { Marker, RemoteControl } from '../../src/remote/port.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
 import { ProviderError, type SandboxInfo, type SandboxProvider } from '../../src/sandboxes/provider.ts';
-import { DEFAULT_RULES } from '../../src/session/rules.ts';
+import { DEFAULT_RULES, type Rules } from '../../src/session/rules.ts';
 import { nodeDisk } from '../../src/state/node-disk.ts';
 import { openSessionIndex } from '../../src/state/session-index.ts';
 
 export interface NullWorld {
   readonly provider: SandboxProvider;
   readonly remote: RemoteControl;
+  /** Whatever is there, by id. Tests put strays in and look what is left. */
+  readonly sandboxes: Map<string, { readonly info: SandboxInfo; readonly tags: readonly string[] }>;
+  readonly markers: Map<string, Marker>;
   /** Probes so far. */
   readonly probes: () => number;
 }
@@ -75,14 +78,15 @@ export function nullWorld(latencyMs = 0): NullWorld {
       return { downloaded: false, notes: [] };
     },
     launch: async (_, { launchId }) => ({ launchId, pid: 1, adopted: false }),
-    async probe() {
+    async probe({ sandboxId }) {
       await wait();
+      if (!sandboxes.has(sandboxId)) throw new ProviderError('not-found', sandboxId);
       probes += 1;
       return { kind: 'running', launchId: 'x', pid: 1 };
     },
     stop: async () => undefined,
   };
-  return { provider, remote, probes: () => probes };
+  return { provider, remote, sandboxes, markers, probes: () => probes };
 }
 
 export interface MotorSetup {
@@ -91,7 +95,9 @@ export interface MotorSetup {
   readonly token: string;
   readonly stateDir: string;
   readonly maxSessions: number;
-  readonly world: NullWorld;
+  readonly world: Pick<NullWorld, 'provider' | 'remote'>;
+  readonly settings?: Partial<MotorSettings>;
+  readonly rules?: Partial<Rules>;
 }
 
 export async function startMotor(setup: MotorSetup): Promise<Motor> {
@@ -126,7 +132,8 @@ export async function startMotor(setup: MotorSetup): Promise<Motor> {
     recorder: createMetrics(),
     api,
     index,
-    ...world,
+    provider: world.provider,
+    remote: world.remote,
     identity: {
       outpostId,
       acceptorId,
@@ -134,13 +141,19 @@ export async function startMotor(setup: MotorSetup): Promise<Motor> {
       tags: [tags.outpostTag, tags.acceptorTag],
       nameOf: (sessionId) => sandboxName(outpostId, sessionId),
     },
-    rules: DEFAULT_RULES,
+    rules: { ...DEFAULT_RULES, ...setup.rules },
     limits: DEFAULT_LIMITS,
     admission: { canEnforce: () => true },
     egressFor: () => undefined,
     gatewayUrl: undefined,
     beat: () => undefined,
-    settings: { maxSessions, renewMarginMs: 60_000, sweepEveryMs: 60_000, strayGraceMs: 600_000 },
+    settings: {
+      maxSessions,
+      renewMarginMs: 60_000,
+      sweepEveryMs: 60_000,
+      strayGraceMs: 600_000,
+      ...setup.settings,
+    },
     openQueue: (hooks) =>
       new QueueInformer({
         ...hooks,

@@ -1,0 +1,302 @@
+/** The motor on a real queue (the emulator) and a platform that does what a test says. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startEmulator, type Emulator } from '../../src/emulator/emulator.ts';
+import { systemClock, systemRandom } from '../../src/lib/clock.ts';
+import type { Motor } from '../../src/orchestrator/motor.ts';
+import type { Marker } from '../../src/remote/port.ts';
+import { acceptorTag, outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
+import { ProviderError, type SandboxInfo, type SandboxProvider } from '../../src/sandboxes/provider.ts';
+import type { Rules } from '../../src/session/rules.ts';
+import { nullWorld, startMotor, type NullWorld } from '../support/null-world.ts';
+import { until } from '../support/until.ts';
+
+const FAST: Partial<Rules> = {
+  confirmEveryMs: 50,
+  probeEveryMs: 100,
+  bootPollMs: 20,
+  bootTimeoutMs: 300,
+  relaunchFirstMs: 20,
+};
+
+describe('the motor', () => {
+  let emulator: Emulator;
+  let world: NullWorld;
+  let stateDir: string;
+  let motor: Motor | undefined;
+
+  beforeEach(async () => {
+    emulator = await startEmulator({
+      clock: systemClock,
+      random: systemRandom,
+      node: process.execPath,
+      knobs: { suspendedVisibleMs: 50, tombstoneMs: 50 },
+    });
+    world = nullWorld();
+    stateDir = await mkdtemp(join(tmpdir(), 'dvo-motor-'));
+  });
+  afterEach(async () => {
+    await motor?.stop('detach', 1_000);
+    motor = undefined;
+    await emulator.stop();
+    await rm(stateDir, { recursive: true, force: true, maxRetries: 5 });
+  });
+
+  async function start(overrides: Partial<SandboxProvider> = {}, maxSessions = 5): Promise<Motor> {
+    motor = await startMotor({
+      url: emulator.url,
+      outpostId: emulator.outpostId,
+      token: emulator.knobs.token,
+      stateDir,
+      maxSessions,
+      world: { ...world, provider: { ...world.provider, ...overrides } },
+      settings: { sweepEveryMs: 50, strayGraceMs: 300 },
+      rules: FAST,
+    });
+    return motor;
+  }
+
+  const nameOf = (sessionId: string): string => sandboxName(emulator.outpostId, sessionId);
+  const stageOf = (sessionId: string) => motor?.records.get(nameOf(sessionId))?.stage;
+  const serving = (sessionId: string) =>
+    until(() => stageOf(sessionId) === 'serving', { what: `${sessionId} is served` });
+
+  /** A sandbox that nobody's record knows. */
+  function stray(id: string, sessionId: string, marker?: Partial<Marker>): SandboxInfo {
+    const info: SandboxInfo = { id, state: 'running', paths: { volume: '/workspace', run: '/run/dvo' } };
+    const tags = [nameOf(sessionId), outpostTag(emulator.outpostId), acceptorTag('bench')];
+    world.sandboxes.set(id, { info, tags });
+    const whose = { version: 1, sessionId, outpostId: emulator.outpostId, acceptorId: 'bench' } as const;
+    if (marker !== undefined)
+      world.markers.set(id, { ...whose, name: nameOf(sessionId), sandboxId: id, ...marker });
+    return info;
+  }
+
+  it('serves, and lets every slot go in the end', async () => {
+    await start({}, 3);
+    const ids = Array.from({ length: 30 }, (_, at) => `devin-${String(at).padStart(2, '0')}`);
+    for (const sessionId of ids) emulator.enqueue({ sessionId });
+    for (const sessionId of ids) {
+      await serving(sessionId);
+      expect(motor?.gate.used).toBeLessThanOrEqual(3);
+      emulator.terminate(sessionId);
+    }
+    await until(() => motor?.gate.used === 0 && world.sandboxes.size === 0);
+    expect(motor?.records.size).toBe(0);
+  });
+
+  it('J1: destroys nothing while the queue cannot be read whole', async () => {
+    stray('stray-1', 'devin-x');
+    emulator.fault({ route: 'list', kind: 'status', status: 503, count: 0 });
+    await start();
+    await until(() => (emulator.state().requests['list'] ?? 0) >= 2);
+    expect(world.sandboxes.has('stray-1')).toBe(true);
+    emulator.faults.clear();
+    await until(() => !world.sandboxes.has('stray-1'), { what: 'the unmarked stray goes after its grace' });
+  });
+
+  it('J1: an empty list of the platform is no reason to believe that sandboxes are gone', async () => {
+    let blind = false;
+    const list: SandboxProvider['list'] = async (query, call) =>
+      blind ? [] : await world.provider.list(query, call);
+    await start({ list });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    blind = true;
+    const before = world.probes();
+    await until(() => world.probes() > before + 3);
+    expect(stageOf('devin-a')).toBe('serving');
+    expect(world.sandboxes.size).toBe(1);
+  });
+
+  it('J1: stops with an alarm when most sandboxes would go', async () => {
+    for (let at = 0; at < 12; at += 1) stray(`stray-${at}`, `devin-${at}`);
+    await start();
+    emulator.enqueue({ sessionId: 'devin-live' });
+    await serving('devin-live');
+    const sweeps = world.probes();
+    await until(() => world.probes() > sweeps + 8);
+    expect(world.sandboxes.size).toBe(13);
+  });
+
+  it('J2: a sandbox that takes long to be made survives the sweeps', async () => {
+    const create: SandboxProvider['create'] = async (request, call) => {
+      const info = await world.provider.create(request, call);
+      await systemClock.sleep(800);
+      return info;
+    };
+    await start({ create });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    expect([...world.sandboxes.keys()]).toEqual(['null-1']);
+  });
+
+  it('J3, D1: takes up a marked sandbox that no record knows, and ends it with its session', async () => {
+    stray('stray-1', 'devin-a', {});
+    await start();
+    await until(() => motor?.records.get(nameOf('devin-a'))?.sandboxId === 'stray-1');
+    // Its session is in no queue: it sleeps, so its work is archived and the sandbox goes.
+    await until(() => stageOf('devin-a') === 'suspended');
+    expect(motor?.records.get(nameOf('devin-a'))?.archive?.snapshotId).toBe('snap-stray-1');
+    expect(world.sandboxes.size).toBe(0);
+  });
+
+  it('C4: leaves the sandboxes of another acceptor alone', async () => {
+    stray('stray-1', 'devin-a', { acceptorId: 'another' });
+    await start();
+    emulator.enqueue({ sessionId: 'devin-b' });
+    await serving('devin-b');
+    const before = world.probes();
+    await until(() => world.probes() > before + 8);
+    expect(world.sandboxes.has('stray-1')).toBe(true);
+  });
+
+  it('C5: admits nothing until the platform’s list works', async () => {
+    let broken = true;
+    let lists = 0;
+    const list: SandboxProvider['list'] = async (query, call) => {
+      lists += 1;
+      if (broken) throw new ProviderError('ambiguous', 'unavailable');
+      return await world.provider.list(query, call);
+    };
+    await start({ list });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await until(() => motor?.queue.synced === true && lists >= 2);
+    expect(emulator.session('devin-a')?.seen.claims).toBe(0);
+    broken = false;
+    await serving('devin-a');
+  });
+
+  it('P1: a create that fails ambiguously is found again, and made only once', async () => {
+    let creates = 0;
+    const create: SandboxProvider['create'] = async (request, call) => {
+      creates += 1;
+      const info = await world.provider.create(request, call);
+      if (creates === 1) throw new ProviderError('ambiguous', 'the answer was lost');
+      return info;
+    };
+    await start({ create });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    expect(creates).toBe(1);
+    expect(world.sandboxes.size).toBe(1);
+  });
+
+  it('P4: destroys a sandbox that never comes up, and tries anew; the bad one is not left', async () => {
+    const get: SandboxProvider['get'] = async (id, call) => {
+      const info = await world.provider.get(id, call);
+      return id === 'null-1' ? { ...info, state: 'starting' } : info;
+    };
+    const create: SandboxProvider['create'] = async (request, call) => {
+      const info = await world.provider.create(request, call);
+      return info.id === 'null-1' ? { ...info, state: 'starting' } : info;
+    };
+    await start({ get, create });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    expect([...world.sandboxes.keys()]).toEqual(['null-2']);
+  });
+
+  it('P5: a platform that hangs for one session does not keep the others waiting', async () => {
+    const create: SandboxProvider['create'] = async (request, call) => {
+      if (request.tags.includes(nameOf('devin-stuck'))) return await new Promise<never>(() => undefined);
+      return await world.provider.create(request, call);
+    };
+    await start({ create });
+    emulator.enqueue({ sessionId: 'devin-stuck' });
+    for (let at = 0; at < 4; at += 1) emulator.enqueue({ sessionId: `devin-${at}` });
+    for (let at = 0; at < 4; at += 1) await serving(`devin-${at}`);
+  });
+
+  it('W4: a terminate that lands during the create destroys the sandbox when the create returns', async () => {
+    const create: SandboxProvider['create'] = async (request, call) => {
+      const info = await world.provider.create(request, call);
+      emulator.terminate('devin-a');
+      await systemClock.sleep(200);
+      return info;
+    };
+    await start({ create });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await until(() => emulator.session('devin-a')?.status === 'terminated');
+    await until(() => world.sandboxes.size === 0 && motor?.records.size === 0);
+  });
+
+  it('S2, S3: a failed archive keeps the sandbox, and the older archive', async () => {
+    let fail = true;
+    const snapshot: SandboxProvider['snapshot'] = async (id, call) => {
+      if (fail) throw new ProviderError('archive-failed', 'no room');
+      return await world.provider.snapshot(id, call);
+    };
+    await start({ snapshot });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    emulator.sleep('devin-a');
+    await until(() => motor?.records.get(nameOf('devin-a'))?.archiving?.failures === 1);
+    expect(world.sandboxes.size).toBe(1);
+    fail = false;
+    await until(() => stageOf('devin-a') === 'suspended', { withinMs: 20_000 });
+    expect(world.sandboxes.size).toBe(0);
+  });
+
+  it('S2: an archive that outlives our limit is waited for, never made twice', async () => {
+    let asked = 0;
+    const snapshot: SandboxProvider['snapshot'] = async () => {
+      asked += 1;
+      throw new ProviderError('ambiguous', 'no answer in time');
+    };
+    let ready = false;
+    const snapshots: SandboxProvider['snapshots'] = async (id) =>
+      asked === 0 ? [] : [{ id: 'late', state: ready ? 'ready' : 'creating', sourceSandboxId: id }];
+    await start({ snapshot, snapshots });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    emulator.sleep('devin-a');
+    await until(() => asked === 1);
+    ready = true;
+    await until(() => stageOf('devin-a') === 'suspended', { withinMs: 20_000 });
+    expect(asked).toBe(1);
+    expect(motor?.records.get(nameOf('devin-a'))?.archive?.snapshotId).toBe('late');
+  });
+
+  it('L7: without archives the sandbox is kept, and the session wakes in it', async () => {
+    const snapshot: SandboxProvider['snapshot'] = async () => {
+      throw new ProviderError('unsupported', 'not enabled for this organization');
+    };
+    await start({ snapshot });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    emulator.sleep('devin-a');
+    await until(() => stageOf('devin-a') === 'suspended');
+    expect([...world.sandboxes.keys()]).toEqual(['null-1']);
+    expect(motor?.gate.used).toBe(0);
+    emulator.wake('devin-a');
+    await serving('devin-a');
+    expect([...world.sandboxes.keys()]).toEqual(['null-1']);
+  });
+
+  it('S6: goes on from nothing, and says so, when the platform ends a sandbox without an archive', async () => {
+    await start();
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    world.sandboxes.delete('null-1');
+    await until(
+      () => motor?.records.get(nameOf('devin-a'))?.sandboxId === 'null-2' && stageOf('devin-a') === 'serving',
+    );
+  });
+
+  it('Q9: pauses admission while the platform refuses our credentials, and resumes by itself', async () => {
+    let refused = true;
+    const create: SandboxProvider['create'] = async (request, call) => {
+      if (refused) throw new ProviderError('unauthenticated', 'bad key');
+      return await world.provider.create(request, call);
+    };
+    await start({ create });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await until(() => motor?.gate.pauses.has('platform-credentials') === true);
+    refused = false;
+    await serving('devin-a');
+    await until(() => motor?.gate.pauses.size === 0, { withinMs: 20_000 });
+  });
+});
