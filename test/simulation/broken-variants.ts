@@ -10,7 +10,7 @@ export interface Broken {
 }
 
 const SAFETY = ['1', '2', '4', '5', 'S2'];
-const ANY = [...SAFETY, '3', '7', 'motor'];
+const ANY = [...SAFETY, '3', '7', 'P2'];
 
 export const BROKEN: readonly Broken[] = [
   {
@@ -107,9 +107,10 @@ export const BROKEN: readonly Broken[] = [
       name: 'writes no intent before it creates',
       parts: (parts) => ({
         ...parts,
-        index: withPut(parts.index, (name, { createTag: _, createAskedAt: __, ...record }) =>
-          parts.index.put(name, record),
-        ),
+        index: withPut(parts.index, (name, record) => {
+          const { createTag, createAskedAt, ...rest } = record;
+          parts.index.put(name, createTag === undefined && createAskedAt === undefined ? record : rest);
+        }),
       }),
     },
   },

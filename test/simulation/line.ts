@@ -28,7 +28,7 @@ export interface Exchange<T> {
   readonly effect: () => T | Promise<T>;
   readonly reach: Reach;
   /** What a failing call says. */
-  readonly failure: (draw: CallFate['draw']) => unknown;
+  readonly failure: (draw: CallFate['draw'], happened: 'happened' | 'not') => unknown;
 }
 
 export class Line {
@@ -86,7 +86,7 @@ export class Line {
     if (!life.alive && death === 'none' && draw.chance(0.3)) return await never();
     if (trouble !== undefined) throw trouble();
     if (fate === 'hang') return await never();
-    if (fate === 'error') throw failure(draw);
+    if (fate === 'error') throw failure(draw, 'not');
     if (fate === 'late') await scheduler.pause(call.timeoutMs + draw.between(0, 60_000));
     if (fate === 'twice') scheduler.after(draw.between(1, 3_000), () => void quietly(effect));
     let answer: T;
@@ -96,7 +96,7 @@ export class Line {
       if (death === 'after') die(`after ${operation} ${subject}`);
     }
     await scheduler.pause(back);
-    if (fate === 'error-after') throw failure(draw);
+    if (fate === 'error-after') throw failure(draw, 'happened');
     if (fate === 'hang-after' || fate === 'late') return await never();
     return answer;
   }

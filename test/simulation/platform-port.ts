@@ -8,8 +8,9 @@ import { archiveInfoOf, infoOf, type PlatformWorld } from './platform-world.ts';
 const QUICK = [10, 400] as const;
 const CREATE = [200, 3_000] as const;
 
-function platformFailure(draw: Draw): ProviderError {
-  return draw.chance(0.9)
+/** "Too many" is only said of what did not happen. */
+function platformFailure(draw: Draw, happened: 'happened' | 'not'): ProviderError {
+  return happened === 'happened' || draw.chance(0.9)
     ? new ProviderError('ambiguous', 'unavailable')
     : new ProviderError('exhausted', 'too many requests', { retryAfterMs: 2_000 });
 }
@@ -21,7 +22,7 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
     latencyMs: readonly [number, number],
     call: Call,
     effect: () => T | Promise<T>,
-    failure: (draw: Draw) => unknown = platformFailure,
+    failure: (draw: Draw, happened: 'happened' | 'not') => unknown = platformFailure,
   ): Promise<T> =>
     line.call(call, {
       operation: `platform.${operation}`,
@@ -46,10 +47,12 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
     list: (query, call) =>
       ask('list', query.tags.join('+'), QUICK, call, () => platform.list(query.tags, query.include)),
     get: (id, call) => ask('get', subjectOf(id), QUICK, call, () => infoOf(platform.get(id))),
-    create: (request, call) =>
-      ask('create', request.tags[0] ?? '', CREATE, call, () =>
-        infoOf(platform.create(request.tags, request.restoreFrom)),
-      ),
+    create: (request, call) => {
+      const askedAt = line.clock.now();
+      return ask('create', request.tags[0] ?? '', CREATE, call, () =>
+        infoOf(platform.create(request.tags, request.restoreFrom, askedAt)),
+      );
+    },
     snapshot: (id, call) =>
       ask(
         'snapshot',
@@ -71,7 +74,8 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
         }
         return archiveInfoOf(snapshot);
       }),
-    deleteSnapshot: (id, call) => ask('deleteSnapshot', id, QUICK, call, () => platform.deleteArchive(id)),
+    deleteSnapshot: (id, call) =>
+      ask('deleteSnapshot', id, QUICK, call, () => platform.deleteArchive(id, line.daemon)),
     destroy: (id, call) =>
       ask('destroy', subjectOf(id), QUICK, call, () => {
         const sandbox = platform.sandboxes.get(id);

@@ -39,6 +39,8 @@ export interface Sandbox {
   /** Lists show it from then on. */
   readonly listedAt: number;
   readonly createdAt: number;
+  /** When its daemon asked for it. */
+  readonly askedAt: number;
   startedAt: number | undefined;
   endedAt: number | undefined;
   readonly volume: Volume;
@@ -69,7 +71,8 @@ export interface PlatformWatcher {
   /** The sandbox's volume is gone; `by` says who ended it. */
   onLost(sandbox: Sandbox, by: 'daemon' | 'platform'): void;
   onRemoteEnded(sandbox: Sandbox, remote: LiveRemote): void;
-  onArchiveGone(snapshot: Snapshot): void;
+  onArchiveGone(snapshot: Snapshot, by: string): void;
+  onCreated(sandbox: Sandbox): void;
   onArchiveBegun(snapshot: Snapshot): void;
 }
 
@@ -120,7 +123,7 @@ export class PlatformWorld {
     return sandbox;
   }
 
-  create(tags: readonly string[], restoreFrom: string | undefined): Sandbox {
+  create(tags: readonly string[], restoreFrom: string | undefined, askedAt: number): Sandbox {
     const volume = this.#initialVolume(restoreFrom);
     this.#made += 1;
     const { now } = this.#scheduler;
@@ -131,11 +134,13 @@ export class PlatformWorld {
       reason: undefined,
       listedAt: now + this.#draw.between(0, this.habits.listLagMs),
       createdAt: now,
+      askedAt,
       startedAt: undefined,
       endedAt: undefined,
       volume,
       remote: undefined,
     };
+    this.#watcher?.onCreated(sandbox);
     this.sandboxes.set(sandbox.id, sandbox);
     this.#boot(sandbox);
     return sandbox;
@@ -246,12 +251,13 @@ export class PlatformWorld {
       .map((snapshot) => archiveInfoOf(snapshot));
   }
 
-  deleteArchive(id: string): void {
+  /** @param by the daemon that asks */
+  deleteArchive(id: string, by: string): void {
     const snapshot = this.snapshots.get(id);
     if (snapshot === undefined) return;
     this.snapshots.delete(id);
     snapshot.state = 'deleting';
-    this.#watcher?.onArchiveGone(snapshot);
+    this.#watcher?.onArchiveGone(snapshot, by);
   }
 }
 

@@ -66,7 +66,8 @@ export class World {
     this.platform.watcher = {
       onLost: (sandbox, by) => this.#onLost(sandbox, by),
       onRemoteEnded: (sandbox, remote) => this.#onRemoteEnded(sandbox, remote),
-      onArchiveGone: (snapshot) => this.#onArchiveGone(snapshot),
+      onArchiveGone: (snapshot, by) => this.#onArchiveGone(snapshot, by),
+      onCreated: (sandbox) => this.#onCreated(sandbox),
       onArchiveBegun: (snapshot) => this.#onArchiveBegun(snapshot),
     };
     for (let number = 1; number <= profile.users; number += 1) {
@@ -191,18 +192,29 @@ export class World {
     }
   }
 
-  #onArchiveGone(snapshot: Snapshot): void {
+  /** A daemon that remembers what it asked for finds it, and does not ask again. */
+  #onCreated(sandbox: Sandbox): void {
+    if (this.disksLost > 0) return;
+    const [name] = sandbox.tags;
+    for (const other of this.platform.sandboxes.values()) {
+      if (other.tags[0] !== name || other.tags[2] !== sandbox.tags[2]) continue;
+      if (!holdsVolume(other) || other.createdAt >= sandbox.askedAt) continue;
+      // One that came long after its asker had given up cannot have been waited for.
+      if (other.createdAt - other.askedAt > 10_000) continue;
+      this.violate('P2', `${sandbox.id} was asked for although ${other.id} was there`);
+    }
+  }
+
+  #onArchiveGone(snapshot: Snapshot, by: string): void {
     this.note('world', `${snapshot.id} deleted`);
     const user = this.userOf(snapshot.source);
     if (user === undefined || user.isOver(this.rules.retentionMs)) return;
     if (!this.#isKept(user)) {
       this.violate('5', `${snapshot.id} was deleted with the only copy of ${describe(user)}`);
     }
-    // Only the daemon that had the session last knows its newest archive.
-    const holder = this.queue.lastHolder.get(user.sessionId);
-    for (const host of this.hosts.filter((one) => one.acceptorId === holder)) {
+    for (const host of this.hosts.filter((one) => one.id === by)) {
       for (const [, record] of host.motor?.records.entries() ?? []) {
-        if (record.archive?.snapshotId !== snapshot.id || !HAS_CHOSEN.has(record.stage)) continue;
+        if (record.archive?.snapshotId !== snapshot.id || record.stage === 'terminating') continue;
         this.violate('5', `${snapshot.id} was deleted, but ${host.id} needs it for ${record.sessionId}`);
       }
     }
@@ -254,9 +266,6 @@ export class World {
 
 /** The exit code of a remote that was told to stop. */
 export const STOPPED = 143;
-
-/** Before these, the archive to start from is chosen anew. */
-const HAS_CHOSEN: ReadonlySet<string> = new Set(['provisioning', 'preparing', 'serving', 'suspending']);
 
 function isWithin(wanted: ReadonlySet<string>, files: ReadonlySet<string>): boolean {
   return wanted.isSubsetOf(files);

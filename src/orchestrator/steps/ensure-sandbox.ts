@@ -149,7 +149,11 @@ async function afterFailedCreate(
   error: unknown,
   archive: Archive | undefined,
 ): Promise<void> {
-  if (!isProviderError(error) || error.kind === 'ambiguous') return;
+  if (!isProviderError(error) || error.kind === 'ambiguous') {
+    // It may have been made at any time up to now, and shows in lists only later.
+    await ctx.save({ set: { createAskedAt: ctx.now } });
+    return;
+  }
   const unusable =
     archive !== undefined &&
     (error.kind === 'archive-failed' || (error.kind === 'not-found' && error.reason !== undefined));

@@ -61,12 +61,15 @@ export async function target(ctx: StepContext): Promise<Target> {
   return { sandboxId, paths: info.paths };
 }
 
+/** A create may be on its way this long, also when its asker has died meanwhile. */
+const IN_FLIGHT_MS = 5_000;
+
 /** A create that was asked for so recently that its sandbox may not be listed yet: when to look again. */
 export function createUnsettled(ctx: StepContext): StepResult {
   const { createAskedAt } = ctx.record;
   if (createAskedAt === undefined) return undefined;
   const { listLagMs } = ctx.deps.provider.capabilities;
-  const visibleAt = createAskedAt + listLagMs;
+  const visibleAt = createAskedAt + IN_FLIGHT_MS + listLagMs;
   return ctx.now < visibleAt
     ? { again: Math.min(visibleAt, ctx.now + Math.max(250, listLagMs / 4)) }
     : undefined;
