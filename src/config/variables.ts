@@ -16,15 +16,7 @@ export interface Variable {
   readonly required?: true;
 }
 
-const GROUPS = [
-  'Devin',
-  'Daemon',
-  'Sandboxes',
-  'Workspace',
-  'Remote',
-  'Timing',
-  'Operations',
-] as const;
+const GROUPS = ['Devin', 'Daemon', 'Sandboxes', 'Workspace', 'Remote', 'Timing', 'Operations'] as const;
 export type Group = (typeof GROUPS)[number];
 
 const variable = (
