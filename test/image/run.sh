@@ -15,7 +15,10 @@ while read -r line; do
 done < "$root/.dockerignore"
 chown -R 10001:10001 "$app" "$state"
 
-as_dvo() { setpriv --reuid=10001 --regid=10001 --clear-groups -- env -i HOME="$work/state" PATH="$node:/usr/local/bin:/usr/bin:/bin" "$@"; }
+# A registry behind a certificate authority of one's own is reached as the caller reaches it.
+ca=$(npm config get cafile)
+[ "$ca" = null ] && ca=
+as_dvo() { setpriv --reuid=10001 --regid=10001 --clear-groups -- env -i HOME="$work/state" PATH="$node:/usr/local/bin:/usr/bin:/bin" ${ca:+npm_config_cafile="$ca"} "$@"; }
 
 # The very commands of the Dockerfile.
 cd "$app"
