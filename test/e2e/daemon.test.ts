@@ -83,6 +83,24 @@ describe('stopping', () => {
     expect(stage.facts.remotePid('devin-a')).toBe(pid);
   });
 
+  it('T5: Ctrl-C stops it with its last words', async () => {
+    await using stage = await Stage.start();
+    expect(await stage.daemon.end('SIGINT')).toBe(0);
+    expect(await stage.count('stopped')).toBe(1);
+  });
+
+  it('T6: a second signal ends it at once', async () => {
+    await using stage = await Stage.start({ env: { SHUTDOWN_GRACE_SECONDS: '600' } });
+    stage.emulator.fault({ route: 'claim', kind: 'hang', count: 0 });
+    stage.emulator.enqueue({ sessionId: 'devin-a' });
+    await until(() => (stage.emulator.state().requests['claim'] ?? 0) > 0);
+    const ended = stage.daemon.end('SIGTERM');
+    await until(async () => (await stage.count('stopping: sandboxes and remotes live on')) === 1);
+    void stage.daemon.end('SIGTERM');
+    expect(await ended).toBe(1);
+    expect(await stage.count('second signal: ending at once')).toBe(1);
+  });
+
   it('T6: stops within its grace while a call hangs', async () => {
     await using stage = await Stage.start({ env: { SHUTDOWN_GRACE_SECONDS: '2' } });
     stage.emulator.fault({ route: 'claim', kind: 'hang', count: 0 });

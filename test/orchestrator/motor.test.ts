@@ -74,7 +74,8 @@ describe('the motor', () => {
     return info;
   }
 
-  it('serves, and lets every slot go in the end', async () => {
+  it('C6: every slot comes free in the end, also when each event arrives three times', async () => {
+    emulator.knobs.watchCopies = 3;
     await start({}, 3);
     const ids = Array.from({ length: 30 }, (_, at) => `devin-${String(at).padStart(2, '0')}`);
     for (const sessionId of ids) emulator.enqueue({ sessionId });

@@ -42,7 +42,7 @@ export class DaemonProcess {
   }
 
   /** Sends the signal and waits for the end. */
-  async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null> {
+  async end(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL'): Promise<number | null> {
     const exited = this.exited();
     this.#child?.kill(signal);
     return await exited;
