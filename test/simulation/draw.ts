@@ -2,7 +2,7 @@
 import type { Random } from '../../src/lib/clock.ts';
 
 /** A 32-bit number from texts and numbers (FNV-1a, then mixed). */
-export function seedFrom(...parts: readonly (string | number)[]): number {
+function seedFrom(...parts: readonly (string | number)[]): number {
   let hash = 0x811c9dc5;
   for (const part of parts) {
     const text = `${part}\n`;

@@ -37,7 +37,7 @@ export interface QueueHabits {
   readonly pageSize: number;
 }
 
-export const CLAIM_LIFE_MS = 300_000;
+const CLAIM_LIFE_MS = 300_000;
 /** A released row of a session that is over stays for a while. */
 const SWEEP_DEAD_MS: readonly [number, number] = [5_000, 60_000];
 
@@ -214,6 +214,6 @@ export class QueueWorld {
   }
 }
 
-export function isOver(status: SessionStatus): boolean {
+function isOver(status: SessionStatus): boolean {
   return status === 'suspended' || status === 'terminated' || status === 'over';
 }

@@ -50,6 +50,6 @@ export async function shrink(options: RunOptions, failed: Outcome, budget = 300)
 }
 
 /** The invariant, without its details. */
-export function kindOf(outcome: Outcome): string | undefined {
+function kindOf(outcome: Outcome): string | undefined {
   return outcome.violation?.split(':', 1)[0];
 }

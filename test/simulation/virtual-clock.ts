@@ -119,7 +119,7 @@ function isBefore(left: Item, right: Item): boolean {
 }
 
 /** All promise reactions have run: Node empties their queue before the next turn of its loop. */
-export function settled(): Promise<void> {
+function settled(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });

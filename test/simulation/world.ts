@@ -265,7 +265,7 @@ export class World {
 }
 
 /** The exit code of a remote that was told to stop. */
-export const STOPPED = 143;
+const STOPPED = 143;
 
 function isWithin(wanted: ReadonlySet<string>, files: ReadonlySet<string>): boolean {
   return wanted.isSubsetOf(files);
