@@ -17,6 +17,8 @@ export interface QueueRoutesOptions {
 export class QueueRoutes {
   readonly #options: QueueRoutesOptions;
   readonly #watches = new Set<ServerResponse>();
+  /** Events that wait to be sent after the next one. */
+  readonly #held = new WeakMap<ServerResponse, string>();
 
   constructor(options: QueueRoutesOptions) {
     this.#options = options;
@@ -127,7 +129,14 @@ export class QueueRoutes {
         ? { metadata: { session_id: change.sessionId } }
         : this.#json(row);
     const data = JSON.stringify({ type: change.type, object, cursor: cursorOf(change.seq) });
-    for (let copy = 0; copy < knobs.watchCopies; copy += 1) response.write(`data: ${data}\n\n`);
+    const text = `data: ${data}\n\n`.repeat(knobs.watchCopies);
+    const held = this.#held.get(response);
+    if (knobs.watchSwaps && held === undefined) {
+      this.#held.set(response, text);
+      return;
+    }
+    this.#held.delete(response);
+    response.write(text + (held ?? ''));
   }
 
   async #keepAlive(response: ServerResponse, signal: AbortSignal): Promise<void> {

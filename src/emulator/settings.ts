@@ -17,6 +17,8 @@ export interface Knobs {
   watchHangsUp: boolean;
   /** Each event is sent this many times. */
   watchCopies: number;
+  /** Each event waits for the next one and is sent after it. */
+  watchSwaps: boolean;
   /** How long a suspended session's row is still seen. */
   suspendedVisibleMs: number;
   /** How long a terminated session's row is still seen. */
@@ -46,6 +48,7 @@ export const DEFAULT_KNOBS: Knobs = {
   watchWithholds: false,
   watchHangsUp: false,
   watchCopies: 1,
+  watchSwaps: false,
   suspendedVisibleMs: 1_000,
   tombstoneMs: 5_000,
   statusLagMs: 0,
