@@ -17,14 +17,19 @@ export async function* followLog(path: string, options: FollowOptions): AsyncGen
   const { clock, alive, signal } = options;
   let offset = 0;
   let rest = '';
+  // A character may be cut by the end of a read.
+  let decoder = new TextDecoder();
   let first = true;
   for (;;) {
     const more = await alive();
     const read = await readFrom(path, offset);
     // Shorter than before: its writer has started it anew.
-    if (read.size < offset) rest = '';
+    if (read.size < offset) {
+      rest = '';
+      decoder = new TextDecoder();
+    }
     offset = read.size < offset ? 0 : offset + read.bytes.byteLength;
-    const lines = (rest + read.bytes.toString('utf8')).split('\n');
+    const lines = (rest + decoder.decode(read.bytes, { stream: true })).split('\n');
     rest = lines.pop() ?? '';
     yield* first && options.tailLines !== undefined ? lines.slice(-options.tailLines) : lines;
     first = false;

@@ -4,7 +4,7 @@
  *
  * Processes outlive the daemon, and the registry is on disk, so a restarted daemon finds everything as it was.
  */
-import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Clock, Random } from '../../lib/clock.ts';
 import { withDeadline, type Call } from '../../lib/deadline.ts';
@@ -45,6 +45,8 @@ export interface LocalOptions {
 
 /** Ended sandboxes are remembered this long, as the platform does for a while. */
 const REMEMBER_ENDED_MS = 24 * 3_600_000;
+/** No create takes this long. */
+const HALF_MADE_MS = 600_000;
 const KILL_LOOK_MS = 10;
 
 export async function createLocalProvider(options: LocalOptions): Promise<SandboxProvider> {
@@ -67,8 +69,15 @@ class LocalProvider implements SandboxProvider {
     this.#snapshots = new SnapshotStore({ ...options, folder: layout.snapshots });
   }
 
-  /** Finishes what a killed daemon left half done: sandboxes on their way out. Half-made ones are no sandboxes. */
+  /** Finishes what a killed daemon left half done: sandboxes on their way out, and those that were never finished. */
   async recover(): Promise<void> {
+    for (const id of await namesIn(this.#layout.making)) {
+      const folder = join(this.#layout.making, id);
+      const { mtimeMs } = await stat(folder);
+      // Another daemon may be making one right now.
+      if (this.#options.clock.now() - mtimeMs > HALF_MADE_MS)
+        await rm(folder, { recursive: true, force: true });
+    }
     for (const id of await namesIn(this.#layout.sandboxes)) {
       const file = await this.#file(id);
       if (file?.state === 'ending') await this.#tearDown(file, new AbortController().signal);
