@@ -11,7 +11,7 @@ export async function until<T>(
   condition: () => T | Promise<T>,
   options: UntilOptions = {},
 ): Promise<Exclude<T, false | undefined>> {
-  const { withinMs = 15_000, what = condition.toString() } = options;
+  const { withinMs = 40_000, what = condition.toString() } = options;
   const endsAt = performance.now() + withinMs;
   for (;;) {
     const value = await condition();

@@ -3,7 +3,8 @@ import { kill as signal } from 'node:process';
 import type { DemoParts } from './demo.ts';
 import { until } from './daemon-process.ts';
 
-const PATIENCE_MS = 15_000;
+/** Each takes well under a second; a machine that is busy with other things may need longer. */
+const PATIENCE_MS = 40_000;
 const LIMIT = 2;
 const [ANNA, BEN, CARLA] = ['devin-anna', 'devin-ben', 'devin-carla'] as const;
 
