@@ -171,13 +171,20 @@ export class DaemonHost {
     const { line, clock, random, log, index, disk } = opened;
     const { queue, platform, scheduler, faults, profile, rules } = this.#world;
     const { acceptorId } = this.#identity;
-    const api = queuePort({ queue, line, scheduler, faults, acceptorId });
+    const onClaim = (sessionId: string): void => this.#world.pace(`${this.id} claims ${sessionId}`, 1);
+    const api = queuePort({ queue, line, scheduler, faults, acceptorId, onClaim });
     const cursorPath = `${STATE_DIR}/watch_cursor`;
     return {
       clock,
       random,
       log,
-      recorder: NO_RECORDER,
+      recorder: {
+        ...NO_RECORDER,
+        // Probes have a pace of their own: a starting sandbox is looked at twice a second.
+        step: (name) => {
+          if (name !== 'probe') this.#world.pace(`${this.id}: ${name}`, profile.users);
+        },
+      },
       api,
       index,
       provider: platformPort(platform, line),

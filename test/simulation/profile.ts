@@ -99,3 +99,29 @@ export function profileOf(seed: number): Profile {
     },
   };
 }
+
+/** A hundred sessions that come, sleep and wake through one virtual day, with mild faults. */
+export function dayOf(seed: number): Profile {
+  const hour = 3_600_000;
+  return {
+    ...profileOf(seed),
+    daemons: ['alpha'],
+    users: 100,
+    maxSessions: 25,
+    naps: 4,
+    files: 10,
+    paceMs: [60_000, 600_000],
+    napMs: [60_000, 4 * hour],
+    arrivalMs: 16 * hour,
+    troubleMs: 24 * hour,
+    intensity: { ...MILD, death: 0.0003, weather: 6 },
+    platform: {
+      listLagMs: 2_000,
+      lifetimeMs: undefined,
+      archives: 'supported',
+      bootMs: [2_000, 30_000],
+      archiveMs: [5_000, 60_000],
+    },
+    rules: { ...DEFAULT_RULES, checkpointEveryMs: 1_800_000, retentionMs: 12 * hour },
+  };
+}

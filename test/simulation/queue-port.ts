@@ -19,6 +19,7 @@ export interface QueuePortOptions {
   readonly scheduler: Scheduler;
   readonly faults: Faults;
   readonly acceptorId: string;
+  readonly onClaim: (sessionId: string) => void;
 }
 
 function apiFailure(draw: Draw): ApiError {
@@ -63,6 +64,7 @@ export function queuePort(options: QueuePortOptions): OutpostsApi {
       }),
     claim: (sessionId, call) =>
       ask('claim', sessionId, call, () => {
+        options.onClaim(sessionId);
         const result = queue.claim(sessionId, acceptorId);
         if (result === 'lost' || result === 'absent') return { kind: result };
         const row = queue.rows.get(sessionId);

@@ -1,5 +1,8 @@
-/** `npm run simulate`: `--seed N` replays one seed and prints its history; `--minutes M` runs fresh seeds. */
-import { profileOf } from './profile.ts';
+/**
+ * `npm run simulate -- --seed N` replays one seed and prints its history, made small when an invariant breaks (`--whole`:
+ * as it was; `--day`: a hundred sessions). `--minutes M` runs fresh seeds; `--from N --count C` runs those.
+ */
+import { dayOf, profileOf } from './profile.ts';
 import { run } from './run.ts';
 import { shrink } from './shrink.ts';
 import { Tally } from './tally.ts';
@@ -12,11 +15,12 @@ const { values } = parseArgs({
     from: { type: 'string' },
     count: { type: 'string' },
     whole: { type: 'boolean', default: false },
+    day: { type: 'boolean', default: false },
   },
 });
 
 async function replay(seed: number): Promise<number> {
-  const profile = profileOf(seed);
+  const profile = values.day ? dayOf(seed) : profileOf(seed);
   let outcome = await run({ profile });
   console.log(JSON.stringify(profile, undefined, 1));
   if (outcome.violation !== undefined && !values.whole) {

@@ -1,6 +1,6 @@
 /** A fixed set of worlds. Each must keep every invariant, and together they must reach what can be reached. */
 import { afterAll, describe, expect, it } from 'vitest';
-import { profileOf } from './profile.ts';
+import { dayOf, profileOf } from './profile.ts';
 import { run } from './run.ts';
 import { Tally } from './tally.ts';
 
@@ -21,6 +21,12 @@ describe('the simulation', () => {
       }
     });
   }
+
+  it('serves a hundred sessions through a virtual day', async () => {
+    const outcome = await run({ profile: dayOf(1) });
+    tally.add(0, outcome);
+    expect(outcome.violation).toBeUndefined();
+  }, 60_000);
 
   it('replays a seed identically', async () => {
     const first = await run({ profile: profileOf(8) });

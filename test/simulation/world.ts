@@ -42,6 +42,7 @@ export class World {
   readonly rules: Rules;
   readonly hosts: readonly DaemonHost[];
   readonly users = new Map<string, User>();
+  readonly #paces = new Map<string, { readonly minute: number; readonly times: number }>();
   readonly #byName = new Map<string, User>();
   /** The first invariant that did not hold. */
   violation: string | undefined;
@@ -130,6 +131,15 @@ export class World {
       this.violate('2', `${mine.length} sessions at work under ${remote.acceptorId}`);
     }
     user.onLaunch();
+  }
+
+  /** One thing about so many sessions, done again and again without getting anywhere, is a loop. */
+  pace(what: string, sessions: number): void {
+    const minute = Math.floor(this.scheduler.elapsed / 60_000);
+    const known = this.#paces.get(what);
+    const times = known?.minute === minute ? known.times + 1 : 1;
+    this.#paces.set(what, { minute, times });
+    if (times > MOST_A_MINUTE * sessions) this.violate('loop', `${what}: ${times} times in a minute`);
   }
 
   /** Checked after everything that happens. */
@@ -263,6 +273,9 @@ export class World {
     return left;
   }
 }
+
+/** Twice the pace of the busiest wait, a create that may not show yet. */
+const MOST_A_MINUTE = 45;
 
 /** The exit code of a remote that was told to stop. */
 const STOPPED = 143;
