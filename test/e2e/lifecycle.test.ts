@@ -184,9 +184,9 @@ describe('a session from end to end', () => {
     } finally {
       clearInterval(crashing);
     }
-    for (let other = 0; other < 5; other += 1) stage.emulator.enqueue({ sessionId: `devin-${other}` });
-    for (let other = 0; other < 5; other += 1) await stage.connected(`devin-${other}`);
     await until(() => stage.facts.session('devin-poison')?.phase === 'pending');
     await until(async () => (await stage.metric('dvo_refused_total{reason="cooling-down"}')) === 1);
+    for (let other = 0; other < 5; other += 1) stage.emulator.enqueue({ sessionId: `devin-${other}` });
+    for (let other = 0; other < 5; other += 1) await stage.connected(`devin-${other}`);
   });
 });
