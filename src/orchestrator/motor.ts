@@ -116,6 +116,7 @@ export class Motor {
     });
     const deps: Deps = {
       ...parts,
+      startedAt: clock.now(),
       queue: this.queue,
       index: this.records,
       claims: this.#claims,

@@ -61,12 +61,15 @@ async function stepBack(ctx: StepContext): Promise<void> {
   else await ctx.save(enter('suspended', ctx.now));
 }
 
+/** Until then a claim without a record is one of an earlier life whose index was lost. */
+const STARTUP_MS = 60_000;
+
 /**
  * The queue says that the session is ours, and we have no machine at work for it: after a lost index, or a lost
  * answer. Without a free slot the claim is given back, so that another daemon can serve it.
  */
 export async function adopt(ctx: StepContext): Promise<StepResult> {
-  const { index, queue, gate, limits } = ctx.deps;
+  const { index, queue, gate, limits, startedAt } = ctx.deps;
   // The watch repeats old news: what is taken up must be ours now.
   const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
   if (gist !== 'held') return undefined;
@@ -74,7 +77,9 @@ export async function adopt(ctx: StepContext): Promise<StepResult> {
   if (record === undefined) {
     const entry = queue.sighting(ctx.sessionId).entry;
     // A sandbox that is alive counts against the limit whatever the limit says; a claim alone can be given back.
-    if (gate.used >= gate.max && !(await hasMachine(ctx))) return await release(ctx);
+    const machine = await hasMachine(ctx);
+    if (!machine && ctx.now - startedAt > STARTUP_MS) return foreign(ctx);
+    if (!machine && gate.used >= gate.max) return await release(ctx);
     ctx.put(newRecord(entry ?? { sessionId: ctx.sessionId, kind: 'unknown' }, 'claimed', 1, ctx.now));
     await index.commit();
     ctx.log.info('session adopted: the queue says that it is ours');
@@ -84,6 +89,20 @@ export async function adopt(ctx: StepContext): Promise<StepResult> {
   const clear = record.kept === true ? [] : OF_THE_SANDBOX;
   await ctx.save(enter('claimed', ctx.now, { set: { attempt: record.attempt + 1, launches: 0 }, clear }));
   return undefined;
+}
+
+/**
+ * Claims of our own have a record before they are made. One that appears in mid-life without record and machine was made
+ * by somebody else under our name; serving it would make a second remote. Left alone, it lapses if nobody is there.
+ */
+function foreign(ctx: StepContext): StepResult {
+  ctx.log.error(
+    'claimed under our acceptor id, but not by us: is another daemon running with the same ACCEPTOR_ID?',
+    {
+      acceptor: ctx.deps.identity.acceptorId,
+    },
+  );
+  return { again: ctx.now + STARTUP_MS };
 }
 
 async function hasMachine(ctx: StepContext): Promise<boolean> {
