@@ -41,7 +41,8 @@ export async function runDemo(terminal: Terminal): Promise<ExitCode> {
   const watch = watchSessions(emulator, facts, screen, watching.signal, (count) => {
     most = Math.max(most, count);
   });
-  screen.say(`Devin's side: ${emulator.url}   state: ${stateDir}   daemon log: ${logFile}`);
+  screen.say(`Devin's side: ${emulator.url}`);
+  screen.say(`daemon log: ${logFile}`);
   let failures: number;
   try {
     failures = await playChecklist({ emulator, daemon, facts, screen, most: () => most });
