@@ -50,8 +50,8 @@ export class Draw implements Random {
   }
 
   pick<T>(list: readonly T[]): T {
-    const picked = list[Math.floor(this.next() * list.length)];
-    if (picked === undefined) throw new Error('nothing to pick from');
-    return picked;
+    const place = Math.floor(this.next() * list.length);
+    for (const picked of list.slice(place, place + 1)) return picked;
+    throw new Error('nothing to pick from');
   }
 }

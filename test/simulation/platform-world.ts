@@ -62,6 +62,8 @@ export interface PlatformHabits {
   readonly listLagMs: number;
   readonly lifetimeMs: number | undefined;
   readonly archives: 'supported' | 'unsupported';
+  /** An ended sandbox cannot be asked for any more after this long; undefined: it always can. */
+  readonly forgetsAfterMs: number | undefined;
   readonly bootMs: readonly [number, number];
   readonly archiveMs: readonly [number, number];
 }
@@ -111,9 +113,15 @@ export class PlatformWorld {
 
   get(id: string): Sandbox {
     const sandbox = this.sandboxes.get(id);
-    if (sandbox === undefined)
+    if (sandbox === undefined || this.#isForgotten(sandbox))
       throw new ProviderError('not-found', `no sandbox ${id}`, { reason: 'sandbox' });
     return sandbox;
+  }
+
+  #isForgotten(sandbox: Sandbox): boolean {
+    const { forgetsAfterMs } = this.habits;
+    if (sandbox.state !== 'ended' || forgetsAfterMs === undefined) return false;
+    return this.#scheduler.now - (sandbox.endedAt ?? 0) >= forgetsAfterMs;
   }
 
   /** @throws ProviderError `gone` */

@@ -6,7 +6,7 @@ import { adopt, claim, look, release } from './claim.ts';
 import { discardSandbox, ensureSandbox } from './ensure-sandbox.ts';
 import { launch, prepare, probe } from './remote.ts';
 import type { StepResult } from './step.ts';
-import { confirmOwner, destroy, forget, revive, settle, stopRemote, withdraw } from './take-down.ts';
+import { confirmOwner, destroy, leave, revive, settle, stopRemote, withdraw } from './take-down.ts';
 import { terminate } from './terminate.ts';
 
 export async function runStep(ctx: StepContext, step: Step): Promise<StepResult> {
@@ -49,6 +49,6 @@ export async function runStep(ctx: StepContext, step: Step): Promise<StepResult>
     case 'tidy':
       return await tidy(ctx);
     case 'forget':
-      return await forget(ctx);
+      return await leave(ctx);
   }
 }

@@ -198,8 +198,23 @@ function coolDown(ctx: StepContext): void {
   ctx.log.error('session given up for now', { attempts, coolUntil, reason });
 }
 
+/** How often a kept sandbox is looked at whose session another daemon holds. */
+const TAKE_OVER_LOOK_MS = 30_000;
+
+/**
+ * Another daemon holds the session. A sandbox that is still here with the session's work stays in the record until it
+ * is taken over or gone: forgotten, it would be found again as one that nobody needs.
+ */
+export async function leave(ctx: StepContext): Promise<StepResult> {
+  const { sandboxId, stage } = ctx.record;
+  if (sandboxId === undefined) return await forget(ctx);
+  const fact = sandboxFact(await inspect(ctx, sandboxId));
+  if (fact !== 'running' || (await isForeign(ctx))) return await forget(ctx);
+  return stage === 'suspended' ? { again: ctx.now + TAKE_OVER_LOOK_MS } : await rest(ctx, true);
+}
+
 /** Drops the record and touches nothing else. */
-export async function forget(ctx: StepContext): Promise<StepResult> {
+async function forget(ctx: StepContext): Promise<StepResult> {
   ctx.deps.claims.drop(ctx.sessionId);
   const { archive, sandboxId } = ctx.record;
   await ctx.remove();
