@@ -1,8 +1,9 @@
-/** The table of commands. Each command is a file of its own; this one only reads flags. */
+/**
+ * The table of commands. Each command is a file of its own, loaded only when it is asked for: a daemon that starts
+ * should not wait for the demo's code. This file only reads flags.
+ */
 import { Command, CommanderError } from 'commander';
-import { runDemo } from './demo/demo.ts';
-import { runEmulator, type EmulatorFlags } from './emulator.ts';
-import { runDaemon } from './run.ts';
+import type { EmulatorFlags } from './emulator.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
 /** Runs one command line (without node and script); answers the exit code. */
@@ -20,6 +21,7 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
       '\nExample:\n  dvo run            # configured by environment variables, see .env.example\n',
     )
     .action(async () => {
+      const { runDaemon } = await import('./run.ts');
       code = await runDaemon(terminal);
     });
   program
@@ -30,6 +32,7 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
       '\nExample:\n  dvo demo           # about half a minute; needs nothing but this machine\n',
     )
     .action(async () => {
+      const { runDemo } = await import('./demo/demo.ts');
       code = await runDemo(terminal);
     });
   program
@@ -39,6 +42,7 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     .option('--control-port <port>', 'port of the control API, 0 picks one', '0')
     .addHelpText('after', '\nExample:\n  dvo emulator --port 7000 --control-port 7001\n')
     .action(async (flags: EmulatorFlags) => {
+      const { runEmulator } = await import('./emulator.ts');
       code = await runEmulator(flags, terminal);
     });
   try {
