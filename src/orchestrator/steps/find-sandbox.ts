@@ -28,7 +28,10 @@ export interface FindOptions {
   readonly takeOver: 'allowed' | 'forbidden';
 }
 
-/** A marker that cannot be read in so many tries is damaged; until then it may be the reading that failed. */
+/**
+ * A marker that cannot be read in so many tries is damaged; until then it may be the reading that failed. In a sandbox
+ * that we did not make it stays a failure: beginning anew beside it would leave somebody's work behind.
+ */
 const READ_TRIES = 3;
 
 /** An unused sandbox is used only when it is the one that was asked for last: another may hold an older archive. */
@@ -46,35 +49,40 @@ export async function findSandboxes(ctx: StepContext, options: FindOptions): Pro
   const usable: Found[] = [];
   const spares: SandboxInfo[] = [];
   for (const info of alive) {
-    const marker = info.state === 'running' ? await readMarker(ctx, info) : undefined;
     const made = madeByUs.has(info.id);
+    const marker = info.state === 'running' ? await readMarker(ctx, info, made) : undefined;
     if (marker === undefined) {
       if (askedFor.has(info.id)) usable.push({ info, used: false, foreign: false });
       else if (made) spares.push(info);
       continue;
     }
     const foreign = marker !== 'damaged' && marker.acceptorId !== identity.acceptorId;
-    if (isOfSession(ctx, marker, made) && (!foreign || options.takeOver === 'allowed')) {
+    if (isOfSession(ctx, marker) && (!foreign || options.takeOver === 'allowed')) {
       usable.push({ info, used: true, foreign });
     } else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandbox: info.id });
   }
   return { usable: usable.sort((left, right) => rank(right) - rank(left)), spares };
 }
 
-function isOfSession(ctx: StepContext, marker: Marker | 'damaged', made: boolean): boolean {
+function isOfSession(ctx: StepContext, marker: Marker | 'damaged'): boolean {
   // We made it under this session's name, so what is in it is this session's, whatever became of the marker.
-  if (marker === 'damaged') return made;
+  if (marker === 'damaged') return true;
   return marker.sessionId === ctx.sessionId && marker.outpostId === ctx.deps.identity.outpostId;
 }
 
-async function readMarker(ctx: StepContext, info: SandboxInfo): Promise<Marker | 'damaged' | undefined> {
+async function readMarker(
+  ctx: StepContext,
+  info: SandboxInfo,
+  made: boolean,
+): Promise<Marker | 'damaged' | undefined> {
   const { remote, limits } = ctx.deps;
   try {
     return await ownMarker(remote, info, ctx.call(limits.platformMs));
   } catch (error) {
     // It ended between the list and the read. Any other failure must not make it look unused.
     if (isProviderError(error, 'not-found') || isProviderError(error, 'gone')) return undefined;
-    if (error instanceof DvoError && error.code === 'remote' && ctx.record.failures + 1 >= READ_TRIES) {
+    const unreadable = error instanceof DvoError && error.code === 'remote';
+    if (unreadable && made && ctx.record.failures + 1 >= READ_TRIES) {
       return 'damaged';
     }
     throw error;
