@@ -3,7 +3,6 @@ import { enter, newRecord, OF_THE_SANDBOX } from '../../session/amend.ts';
 import { coolDownMs } from '../../session/admission.ts';
 import type { StepContext } from '../context.ts';
 import type { StepResult } from './step.ts';
-import { isForeign } from './take-down.ts';
 
 /** Takes the session. The record, and the attempt, are on disk before the queue is asked. */
 export async function claim(ctx: StepContext): Promise<StepResult> {
@@ -47,11 +46,13 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
 async function startOver(ctx: StepContext): Promise<void> {
   const { sandboxId, fresh, kept } = ctx.record;
   if (fresh !== true && (sandboxId !== undefined || kept === true)) return;
-  if (sandboxId !== undefined && !(await isForeign(ctx))) {
-    await ctx.deps.provider.destroy(sandboxId, ctx.call(ctx.deps.limits.platformMs));
-    ctx.log.warn('unused sandbox destroyed: its claim had lapsed', { sandboxId });
+  if (sandboxId === undefined) {
+    await ctx.save(enter('claimed', ctx.now, { clear: OF_THE_SANDBOX }));
+    return;
   }
-  await ctx.save(enter('claimed', ctx.now, { clear: OF_THE_SANDBOX }));
+  // By way of the record: a destroy that is not answered is repeated until it is, before anything is made anew.
+  await ctx.save(enter('suspending', ctx.now, { set: { ending: 'roll-over' }, clear: ['remoteStoppedAt'] }));
+  ctx.log.warn('unused sandbox given up: its claim had lapsed', { sandboxId });
 }
 
 /** Back to what was before admission: asleep with its archive (or kept sandbox), or unknown. */
