@@ -19,7 +19,7 @@ const percent = (used.user + used.system) / 10_000 / Number(seconds);
 const megabytes = process.memoryUsage().rss / 1024 / 1024;
 await motor.stop('detach', 5_000);
 // The same sessions again, as after a restart; every look at a machine takes 20 ms.
-const slow = { ...nullWorld(20), provider: world.provider };
+const slow = nullWorld(20, world);
 const again = await startMotor({ ...setup, world: slow });
 const startedAt = performance.now();
 await until(() => slow.probes() >= Number(sessions), { withinMs: 60_000 });

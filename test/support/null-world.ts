@@ -25,11 +25,13 @@ export interface NullWorld {
   readonly probes: () => number;
 }
 
-export function nullWorld(latencyMs = 0): NullWorld {
-  const sandboxes = new Map<string, { readonly info: SandboxInfo; readonly tags: readonly string[] }>();
-  const markers = new Map<string, Marker>();
+/** @param before the world whose sandboxes go on in this one, as after a restart */
+export function nullWorld(latencyMs = 0, before?: NullWorld): NullWorld {
+  const sandboxes: NullWorld['sandboxes'] = before?.sandboxes ?? new Map();
+  const markers: NullWorld['markers'] = before?.markers ?? new Map();
   const paths = { volume: '/workspace', run: '/run/dvo' };
-  let made = 0;
+  // Ids go on where the world before ended.
+  let made = sandboxes.size;
   let probes = 0;
   const wait = async (): Promise<void> => {
     if (latencyMs > 0) await systemClock.sleep(latencyMs);
