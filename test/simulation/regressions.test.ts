@@ -31,7 +31,6 @@ const FOUND: readonly (readonly [seed: number, fault: string])[] = [
   [123, 'a claim on an ended session was released again and again'],
   [355, 'a claim that arrived late put one session more than allowed to work'],
   [10_139, 'a marker that could not be read, after other failures, left another daemon’s workspace behind'],
-  [884, 'old news of the watch counted as a fresh read'],
 ];
 
 describe('faults found by the simulation stay repaired', () => {
