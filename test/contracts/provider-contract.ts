@@ -251,6 +251,13 @@ c'; : > .hidden`,
       const log = `${info.paths.run}/session.log`;
       await sh(info, `printf 'one\\ntwo\\nthree\\n' >> ${log}`);
       const stop = new AbortController();
+      const whole = async (): Promise<number> => {
+        let count = 0;
+        for await (const line of provider.logs(info.id, {}, stop.signal)) count += line === '' ? 0 : 1;
+        return count;
+      };
+      // A platform may take a moment to repeat what was written.
+      await until(async () => (await whole()) === 3);
       const lines: string[] = [];
       const reading = (async () => {
         for await (const line of provider.logs(info.id, { tailLines: 2, follow: true }, stop.signal))
