@@ -16,6 +16,11 @@ export function placesIn(
   return {
     workdir: configured.workdir ?? paths.volume,
     home: configured.home ?? `${paths.volume}/.dvo/home`,
-    state: `${paths.volume}/.dvo/remote-state`,
+    state: stateIn(paths),
   };
+}
+
+/** Also what tells a session's processes from all others, by their environment. */
+export function stateIn(paths: SandboxPaths): string {
+  return `${paths.volume}/.dvo/remote-state`;
 }

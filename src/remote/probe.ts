@@ -1,4 +1,7 @@
-/** Is the remote alive? One exec, shell builtins only. Anything that cannot be read plainly is an error: unknown. */
+/**
+ * Is the remote alive? One exec, and shell builtins only while it lives. Anything that cannot be read plainly is an
+ * error: unknown.
+ */
 import type { Call } from '../lib/deadline.ts';
 import { DvoError } from '../lib/errors.ts';
 import type { RemoteProbe, Target } from './port.ts';
@@ -21,17 +24,23 @@ export function parseProbe(words: Words): RemoteProbe {
   throw new DvoError('remote', `probe: cannot understand ${JSON.stringify(words.join(' ').slice(0, 200))}`);
 }
 
-/** The supervisor writes the exit code a moment after the process is gone, so that moment is waited for. */
+/**
+ * The supervisor writes the exit code a moment after the process is gone. While it holds its lock that moment is still
+ * to come, however slow the machine: "gone" would relaunch a remote whose session is over.
+ */
 const PROBE = `
 ${READ_RECORD}
-{ read -r boot < "$run/boot-id"; } 2>/dev/null || finish gone
-for _ in {1..50}; do
+[ -s "$run/boot-id" ] || finish gone
+read -r boot < "$run/boot-id" || fail cannot-read-boot-marker
+for _ in {1..500}; do
   alive && finish running "$r_launch" "$r_pid"
   [ -n "$r_launch" ] && [ "$r_boot" = "$boot" ] || finish gone
-  e_launch= e_code=
-  if { read -r e_launch e_code < "$run/exit"; } 2>/dev/null && [ "$e_launch" = "$r_launch" ]; then
-    finish exited "$e_launch" "$e_code"
+  ended && finish exited "$r_launch" "$e_code"
+  if ! { exec 9<"$run/remote.lock"; } 2>/dev/null || flock -n 9; then
+    # Nobody is left to write it. Unless that happened since the look before this one.
+    ended && finish exited "$r_launch" "$e_code"
+    finish gone
   fi
   pause
 done
-finish gone`;
+fail supervisor-does-not-end`;

@@ -15,4 +15,11 @@ alive() {
   { read -r stat < "/proc/$r_pid/stat"; } 2>/dev/null || return 1
   set -- \${stat##*) }
   [ "$1" != Z ] && [ "$1" != X ] && [ "\${20}" = "$r_start" ]
+}
+# How the recorded launch ended, as its supervisor wrote it down.
+e_code=
+ended() {
+  local e_launch=
+  e_code=
+  { read -r e_launch e_code < "$run/exit"; } 2>/dev/null && [ "$e_launch" = "$r_launch" ]
 }`;

@@ -58,12 +58,14 @@ export class ScriptRunner {
 
 const PRELUDE = `set -u
 umask 077
-finish() { printf '\\ndvo:%s ok %s\\n' "$nonce" "$*"; exit 0; }
-fail() { printf '\\ndvo:%s failed %s\\n' "$nonce" "$*"; exit 1; }`;
+finish() { printf '\\ndvo:%s ok %s end\\n' "$nonce" "$*"; exit 0; }
+fail() { printf '\\ndvo:%s failed %s end\\n' "$nonce" "$*"; exit 1; }`;
 
+/** Undefined without a whole marker: a cut pid is a pid too, so a line that lacks its `end` says nothing. */
 function lastWord(stdout: string, nonce: string): readonly string[] | undefined {
   const line = stdout.split('\n').findLast((one) => one.startsWith(`dvo:${nonce} `));
-  return line?.trim().split(' ').slice(1);
+  const words = line?.trimEnd().split(' ') ?? [];
+  return words.at(-1) === 'end' ? words.slice(1, -1) : undefined;
 }
 
 const EXCERPT_LENGTH = 300;

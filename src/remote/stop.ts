@@ -1,14 +1,19 @@
 /**
  * Stopping the remote of one launch, with everything it started: TERM, a grace, KILL, and a sync so that an archive
- * sees what was written. Each process is verified by its start time right before it is signalled.
+ * sees what was written. What a remote that has ended by itself left behind is ended too: it would write on while the
+ * archive is made. Each process is verified by its start time right before it is signalled.
  */
 import type { Call } from '../lib/deadline.ts';
+import { stateIn } from './places.ts';
 import type { Target } from './port.ts';
+import { SESSION_PROCESSES } from './processes.ts';
 import { READ_RECORD } from './record.ts';
 import type { ScriptRunner } from './script.ts';
 
 /** Longest that a remote may take to end by itself. */
 const GRACE_SECONDS = 10;
+/** The same for what it started; interactive shells ignore TERM, so that this is often waited out. */
+const REST_GRACE_SECONDS = 1;
 
 export async function stopRemote(
   scripts: ScriptRunner,
@@ -16,56 +21,30 @@ export async function stopRemote(
   launchId: string | undefined,
   call: Call,
 ): Promise<void> {
-  const values = { run: target.paths.run, volume: target.paths.volume, wanted: launchId ?? '' };
+  const { run, volume } = target.paths;
+  const values = { run, volume, state: stateIn(target.paths), wanted: launchId ?? '' };
   await scripts.run(target.sandboxId, { name: 'stop', values, body: STOP }, call);
 }
 
 const STOP = `
 ${READ_RECORD}
-{ read -r boot < "$run/boot-id"; } 2>/dev/null || finish none
-alive || { sync -f "$volume" 2>/dev/null; finish none; }
+${SESSION_PROCESSES}
+flush() { sync -f "$volume" 2>/dev/null || sync; }
+[ -s "$run/boot-id" ] || { flush; finish none; }
+read -r boot < "$run/boot-id" || fail cannot-read-boot-marker
+alive
+[ -n "$r_launch" ] && [ "$r_boot" = "$boot" ] || { flush; finish none; }
 [ -z "$wanted" ] || [ "$wanted" = "$r_launch" ] || finish another
-declare -A parent start seen
-scan() {
-  local file stat pid
-  parent=() start=()
-  for file in /proc/[0-9]*/stat; do
-    { read -r stat < "$file"; } 2>/dev/null || continue
-    pid=\${stat%% *}
-    set -- \${stat##*) }
-    [ "$1" = Z ] || { parent[$pid]=$2; start[$pid]=\${20}; }
-  done
-}
-# Everything below the remote, now and at any earlier look: children outlive their parents.
-collect() {
-  local grown=1 pid
-  scan
+collect
+if alive; then
   seen[$r_pid]=$r_start
-  while [ "$grown" = 1 ]; do
-    grown=0
-    for pid in "\${!parent[@]}"; do
-      [ -n "\${seen[$pid]:-}" ] || [ -z "\${seen[\${parent[$pid]}]:-}" ] || { seen[$pid]=\${start[$pid]}; grown=1; }
-    done
-  done
-}
-same() {
-  local stat
-  { read -r stat < "/proc/$1/stat"; } 2>/dev/null || return 1
-  set -- "$2" \${stat##*) }
-  [ "$2" != Z ] && [ "\${21}" = "$1" ]
-}
-collect
-same "$r_pid" "$r_start" && kill -TERM "$r_pid" 2>/dev/null
-for (( look = 0; look < ${GRACE_SECONDS} * 100; look++ )); do alive || break; pause; done
-collect
-for _ in {1..200}; do
-  left=0
-  for pid in "\${!seen[@]}"; do
-    if same "$pid" "\${seen[$pid]}"; then kill -KILL "$pid" 2>/dev/null; left=1; fi
-  done
-  [ "$left" = 0 ] && break
-  pause
-done
-[ "$left" = 0 ] || fail still-running
-sync -f "$volume" 2>/dev/null || sync
+  kill -s TERM "$r_pid" 2>/dev/null
+  for (( look = 0; look < ${GRACE_SECONDS} * 100; look++ )); do alive || break; pause; done
+  collect
+fi
+if signal_all TERM; then
+  for (( look = 0; look < ${REST_GRACE_SECONDS} * 100; look++ )); do signal_all 0 || break; pause; done
+fi
+kill_all || fail still-running
+flush
 finish stopped`;
