@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { isLoopbackHost, isLoopbackUrl } from '../lib/loopback.ts';
 import type { LogLevel } from '../lib/log.ts';
+import { readCoreweave, type CoreweaveConfig } from './coreweave.ts';
 import { Reader, type ConfigSources } from './reader.ts';
 import type { SecretSource } from './secret-source.ts';
 import { absolutePath, flag, httpUrl, oneOf, wholeNumber } from './variables.ts';
@@ -17,6 +18,8 @@ export interface Config {
   readonly stateDir: string;
   readonly maxSessions: number;
   readonly provider: 'coreweave' | 'local';
+  /** Present with that provider. */
+  readonly coreweave?: CoreweaveConfig;
   readonly networkPolicy: 'enforce' | 'ignore';
   readonly workspace: {
     readonly workdir?: string;
@@ -69,6 +72,7 @@ export function loadConfig(sources: ConfigSources): Config {
 }
 
 function readAll(reader: Reader): Omit<Config, 'warnings'> {
+  const provider = reader.value('SANDBOX_PROVIDER', oneOf(['coreweave', 'local']), 'coreweave');
   return {
     devin: {
       token: reader.requiredSecret('DEVIN_OUTPOSTS_TOKEN'),
@@ -82,7 +86,8 @@ function readAll(reader: Reader): Omit<Config, 'warnings'> {
     ...reader.maybe('acceptorId', 'ACCEPTOR_ID', name),
     stateDir: stateDir(reader),
     maxSessions: reader.value('MAX_CONCURRENT_SESSIONS', wholeNumber(1, 5_000), '5'),
-    provider: reader.value('SANDBOX_PROVIDER', oneOf(['coreweave', 'local']), 'coreweave'),
+    provider,
+    ...(provider === 'coreweave' ? { coreweave: readCoreweave(reader) } : {}),
     networkPolicy: reader.value('NETWORK_POLICY', oneOf(['enforce', 'ignore']), 'enforce'),
     workspace: {
       ...reader.maybe('workdir', 'WORKDIR', absolutePath),

@@ -16,7 +16,16 @@ export interface Variable {
   readonly required?: true;
 }
 
-const GROUPS = ['Devin', 'Daemon', 'Sandboxes', 'Workspace', 'Remote', 'Timing', 'Operations'] as const;
+const GROUPS = [
+  'Devin',
+  'Daemon',
+  'Sandboxes',
+  'CoreWeave',
+  'Workspace',
+  'Remote',
+  'Timing',
+  'Operations',
+] as const;
 export type Group = (typeof GROUPS)[number];
 
 const variable = (
@@ -87,6 +96,51 @@ export const VARIABLES: readonly Variable[] = [
   ),
   variable('Sandboxes', 'SNAPSHOT_RETENTION_DAYS', 'how long the archive of a suspended session is kept', {
     fallback: '14',
+  }),
+  variable(
+    'CoreWeave',
+    'COREWEAVE_AUTH',
+    '`auto` takes the one credential that is set; or `cwsandbox`, `wandb`, `forge`',
+    { fallback: 'auto' },
+  ),
+  variable('CoreWeave', 'CWSANDBOX_API_KEY', 'CoreWeave API access token with the action SANDBOX_USER', {
+    secret: true,
+  }),
+  variable('CoreWeave', 'CWSANDBOX_BASE_URL', 'address of the platform for that token', {
+    fallback: 'https://api.cwsandbox.com',
+  }),
+  variable('CoreWeave', 'WANDB_API_KEY', 'W&B API key', { secret: true }),
+  variable('CoreWeave', 'WANDB_ENTITY', 'W&B entity'),
+  variable('CoreWeave', 'WANDB_PROJECT', 'W&B project'),
+  variable('CoreWeave', 'WANDB_SANDBOX_BASE_URL', 'address of the platform for W&B and Forge keys', {
+    fallback: 'https://api.cwsandbox.com',
+  }),
+  variable('CoreWeave', 'FORGE_API_KEY', 'Forge API key; goes with FORGE_TEAM', { secret: true }),
+  variable('CoreWeave', 'FORGE_TEAM', 'team of the Forge key'),
+  variable('CoreWeave', 'SANDBOX_IMAGE', 'container image of the sandboxes; runs as root', {
+    fallback: 'the official worker image',
+  }),
+  variable('CoreWeave', 'SANDBOX_CPU', 'CPUs of a sandbox', { fallback: '2' }),
+  variable('CoreWeave', 'SANDBOX_MEMORY', 'memory of a sandbox', { fallback: '8Gi' }),
+  variable('CoreWeave', 'SANDBOX_DISK', 'size of the volume, the only thing that is archived', {
+    fallback: '10Gi',
+  }),
+  variable(
+    'CoreWeave',
+    'SANDBOX_MAX_LIFETIME_SECONDS',
+    'hard end of a sandbox, 60 to 2592000; sessions are moved to a new one before it',
+    { fallback: '28800' },
+  ),
+  variable('CoreWeave', 'SANDBOX_RUNNER_IDS', 'runners of your own (CKS), separated by commas'),
+  variable('CoreWeave', 'SANDBOX_TEMPLATE_ID', 'template that the sandboxes are made from; the way to a GPU'),
+  variable(
+    'CoreWeave',
+    'SANDBOX_SECRETS',
+    'secret-store references, `store/name[#field]=ENV`, separated by commas',
+  ),
+  variable('CoreWeave', 'SANDBOX_TAGS', 'further tags for every sandbox, separated by commas'),
+  variable('CoreWeave', 'SANDBOX_NO_INTERNET', '`true` denies sandboxes all outgoing traffic', {
+    fallback: 'false',
   }),
   variable('Workspace', 'WORKDIR', 'working directory of the remote, in the volume', {
     fallback: 'the volume',

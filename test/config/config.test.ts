@@ -7,7 +7,11 @@ import { DvoError } from '../../src/lib/errors.ts';
 import { isLoopbackUrl } from '../../src/lib/loopback.ts';
 import { Redactor } from '../../src/lib/secret.ts';
 
-const GOOD = { DEVIN_OUTPOSTS_TOKEN: 'cog_0123456789', OUTPOST_ID: 'outpost_env-1' };
+const GOOD = {
+  DEVIN_OUTPOSTS_TOKEN: 'cog_0123456789',
+  OUTPOST_ID: 'outpost_env-1',
+  CWSANDBOX_API_KEY: 'cw_0123456789',
+};
 
 function load(env: Record<string, string | undefined>, files: Record<string, string> = {}): Config {
   return loadConfig({
@@ -35,7 +39,7 @@ function problems(env: Record<string, string>): string {
 }
 
 describe('the environment contract', () => {
-  it('has a default for everything but the token and the outpost', () => {
+  it('has a default for everything but the two credentials and the outpost', () => {
     const config = load(GOOD);
     expect(config).toMatchObject({
       devin: { apiUrl: 'https://api.devin.ai', outpostId: 'outpost_env-1' },
@@ -73,7 +77,11 @@ describe('the environment contract', () => {
 
   it('reads empty as unset', () => {
     const empty = Object.fromEntries(VARIABLES.map(({ name }) => [name, '']));
-    expect(load({ ...empty, ...GOOD })).toEqual({ ...load(GOOD), devin: expect.anything() });
+    expect(load({ ...empty, ...GOOD })).toEqual({
+      ...load(GOOD),
+      devin: expect.anything(),
+      coreweave: expect.anything(),
+    });
   });
 
   it('strips what does not belong into the API URL, and says so', () => {
