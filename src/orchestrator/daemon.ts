@@ -211,7 +211,7 @@ async function openProvider(options: DaemonOptions): Promise<SandboxProvider> {
   }
   throw new DvoError(
     'config',
-    'SANDBOX_PROVIDER=coreweave is not part of this version yet; use local with the emulator',
+    'SANDBOX_PROVIDER=coreweave cannot be used by the daemon of this version yet; use local with the emulator',
   );
 }
 

@@ -160,7 +160,7 @@ export class MemoryPlatform {
     main?.removeAllListeners();
     this.#endLog(box);
     await rm(join(box.folder, 'run'), { recursive: true, force: true });
-    this.#startMain(box, main?.spawnargs.slice(1) ?? []);
+    this.#startMain(box, main?.spawnargs ?? []);
   }
 
   /** A log stream breaks, or its replay window is passed. */
