@@ -80,6 +80,8 @@ present=
 if [ "$present" != "$marker" ]; then
   printf '%s' "$marker" > "$volume/.dvo/session.json.new" && mv -f "$volume/.dvo/session.json.new" "$volume/.dvo/session.json" || fail cannot-write-marker
 fi
+# The main process writes it as the container starts; a marker of our own that it then replaced would make the remote "gone".
+for _ in {1..15}; do [ -s "$run/boot-id" ] && break; sleep 0.2; done
 [ -s "$run/boot-id" ] || { read -r boot < /proc/sys/kernel/random/uuid && printf '%s\\n' "$boot" > "$run/boot-id"; } || fail cannot-write-boot-marker
 missing=
 command -v git >/dev/null || missing="$missing git"

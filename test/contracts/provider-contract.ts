@@ -44,10 +44,13 @@ export function describeProviderContract(
       more: { readonly restoreFrom?: string } = {},
     ): Promise<SandboxInfo> {
       const { id } = await provider.create({ tags, ...more }, call());
-      return await until(async () => {
-        const info = await provider.get(id, call());
-        return info.state === 'running' && info;
+      const info = await until(async () => {
+        const seen = await provider.get(id, call());
+        return seen.state === 'running' && seen;
       });
+      // A sandbox may run a moment before its main process has made its folder.
+      await until(async () => (await sh(info, `test -s ${info.paths.run}/boot-id`)).exitCode === 0);
+      return info;
     }
 
     const sh = async (info: SandboxInfo, script: string, stdin?: string) =>

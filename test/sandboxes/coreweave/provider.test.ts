@@ -35,6 +35,8 @@ describe('the CoreWeave provider', () => {
   async function running(request: Partial<CreateRequest> = {}): Promise<string> {
     const { id } = await provider.create({ tags: ['dvo-a'], ...request }, call());
     await until(async () => (await provider.get(id, call())).state === 'running');
+    // A sandbox may run a moment before its main process has made its folder.
+    await until(async () => (await sh(id, 'test -s /run/dvo/boot-id')).exitCode === 0);
     return id;
   }
 
@@ -271,7 +273,7 @@ describe('the CoreWeave provider', () => {
       const id = await running();
       const boot = async () => await sh(id, 'cat /run/dvo/boot-id').then(({ stdout }) => stdout.trim());
       await sh(id, 'echo kept > /workspace/file; echo lost > /run/dvo/file');
-      const before = await until(async () => (await boot()) || undefined);
+      const before = await boot();
       await platform.restartContainer(id);
       await until(async () => ![before, ''].includes(await boot()));
       expect((await sh(id, 'cat /workspace/file; test -e /run/dvo/file || echo gone')).stdout).toBe(
@@ -409,7 +411,7 @@ describe('the CoreWeave provider', () => {
       await write(id, 'before');
       await until(() => log.lines.includes('before'));
       await platform.restartContainer(id);
-      await until(async () => (await sh(id, 'test -e /run/dvo/session.log')).exitCode === 0);
+      await until(async () => (await sh(id, 'test -s /run/dvo/boot-id')).exitCode === 0);
       await write(id, 'after');
       await until(() => log.lines.includes('after'));
       await platform.become(id, 'terminated');
