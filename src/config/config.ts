@@ -35,6 +35,7 @@ export interface Config {
     readonly gatewayUrl?: string;
     readonly chromePath?: string;
     readonly desktop: boolean;
+    readonly delivery: 'auto' | 'download' | 'upload';
     readonly restartLimit: number;
   };
   readonly timing: {
@@ -44,7 +45,13 @@ export interface Config {
     readonly claimRenewMarginMs: number;
     readonly probeIntervalMs: number;
   };
-  readonly snapshotRetentionMs: number;
+  readonly archives: {
+    readonly suspendMode: 'snapshot' | 'keep' | 'discard';
+    /** 0: none. */
+    readonly checkpointEveryMs: number;
+    readonly lifetimeMarginMs: number;
+    readonly retentionMs: number;
+  };
   readonly shutdown: { readonly mode: 'detach' | 'drain'; readonly graceMs: number };
   readonly ops: { readonly host: string; readonly port: number };
   readonly log: { readonly level: LogLevel; readonly format: 'json' | 'pretty' };
@@ -113,10 +120,16 @@ function readAll(reader: Reader): Omit<Config, 'warnings'> {
       ...reader.maybe('gatewayUrl', 'DEVIN_OUTPOST_GATEWAY_URL', gatewayUrl),
       ...reader.maybe('chromePath', 'DEVIN_CHROME_PATH', absolutePath),
       desktop: reader.value('DEVIN_OUTPOST_DESKTOP', flag, 'true'),
+      delivery: reader.value('REMOTE_DELIVERY', oneOf(['auto', 'download', 'upload']), 'auto'),
       restartLimit: reader.value('REMOTE_RESTART_LIMIT', wholeNumber(0, 100), '5'),
     },
     timing: readTiming(reader),
-    snapshotRetentionMs: reader.value('SNAPSHOT_RETENTION_DAYS', wholeNumber(1, 3_650), '14') * 86_400_000,
+    archives: {
+      suspendMode: reader.value('SUSPEND_MODE', oneOf(['snapshot', 'keep', 'discard']), 'snapshot'),
+      checkpointEveryMs: reader.value('CHECKPOINT_INTERVAL_MINUTES', wholeNumber(0, 10_080), '30') * 60_000,
+      lifetimeMarginMs: reader.value('LIFETIME_MARGIN_SECONDS', wholeNumber(10, 86_400), '900') * 1_000,
+      retentionMs: reader.value('SNAPSHOT_RETENTION_DAYS', wholeNumber(1, 3_650), '14') * 86_400_000,
+    },
     shutdown: {
       mode: reader.value('SHUTDOWN_MODE', oneOf(['detach', 'drain']), 'detach'),
       // Under Kubernetes' 30 s before the kill; Docker's 10 s have to be raised, as the compose file does.
@@ -188,9 +201,33 @@ function checkTogether(reader: Reader, config: Omit<Config, 'warnings'>): void {
         'ALLOW_UNSANDBOXED: sessions of a real Devin run on this machine without isolation',
       );
   }
+  checkArchives(reader, config);
+  if (config.networkPolicy === 'ignore')
+    reader.warnings.push('NETWORK_POLICY=ignore: sessions reach hosts that Devin’s network policy forbids');
   if (!isLoopbackHost(config.ops.host)) {
     reader.warnings.push(
       `OPS_HOST=${config.ops.host}: health and metrics can be read by anyone who reaches this address`,
     );
   }
+}
+
+/** A session that is served is moved to a new sandbox `LIFETIME_MARGIN_SECONDS` before the old one's end. */
+function checkArchives(reader: Reader, config: Omit<Config, 'warnings'>): void {
+  const { coreweave, archives } = config;
+  if (coreweave === undefined) return;
+  const { suspendMode, lifetimeMarginMs } = archives;
+  if (lifetimeMarginMs * 2 > coreweave.maxLifetimeSeconds * 1_000) {
+    reader.problem(
+      'LIFETIME_MARGIN_SECONDS',
+      String(lifetimeMarginMs / 1_000),
+      `at most half of SANDBOX_MAX_LIFETIME_SECONDS, which is ${coreweave.maxLifetimeSeconds}`,
+    );
+  }
+  if (coreweave.templateId !== undefined && coreweave.image === undefined && suspendMode === 'snapshot') {
+    reader.warnings.push(
+      'SANDBOX_TEMPLATE_ID without SANDBOX_IMAGE: no archive can be restored into a template’s own container, so suspended sessions keep their sandbox, and lose their work at the end of its lifetime',
+    );
+  }
+  if (suspendMode === 'discard')
+    reader.warnings.push('SUSPEND_MODE=discard: a session that goes to sleep loses its workspace');
 }

@@ -94,6 +94,24 @@ export const VARIABLES: readonly Variable[] = [
       fallback: 'enforce',
     },
   ),
+  variable(
+    'Sandboxes',
+    'SUSPEND_MODE',
+    'when a session sleeps: `snapshot` archives its workspace and destroys the sandbox; `keep` leaves the sandbox; `discard` destroys both',
+    { fallback: 'snapshot' },
+  ),
+  variable(
+    'Sandboxes',
+    'CHECKPOINT_INTERVAL_MINUTES',
+    'between archives of a session that is being served; 0: none',
+    { fallback: '30' },
+  ),
+  variable(
+    'Sandboxes',
+    'LIFETIME_MARGIN_SECONDS',
+    'a session is moved to a new sandbox this long before the old one’s hard end',
+    { fallback: '900' },
+  ),
   variable('Sandboxes', 'SNAPSHOT_RETENTION_DAYS', 'how long the archive of a suspended session is kept', {
     fallback: '14',
   }),
@@ -168,6 +186,12 @@ export const VARIABLES: readonly Variable[] = [
   variable('Remote', 'DEVIN_OUTPOST_GATEWAY_URL', 'gateway, when a claim’s answer names none'),
   variable('Remote', 'DEVIN_CHROME_PATH', 'Chrome in the sandbox image'),
   variable('Remote', 'DEVIN_OUTPOST_DESKTOP', '`true` when the image has a desktop', { fallback: 'true' }),
+  variable(
+    'Remote',
+    'REMOTE_DELIVERY',
+    '`download` by the sandbox, `upload` by the daemon, or `auto`: upload when the download fails',
+    { fallback: 'auto' },
+  ),
   variable(
     'Remote',
     'REMOTE_RESTART_LIMIT',

@@ -3,7 +3,7 @@ import type { Clock } from '../lib/clock.ts';
 
 export interface Verdict {
   readonly ok: boolean;
-  /** In words, for people. */
+  /** In words, for people. With `ok`: what works only in part. */
   readonly reasons: readonly string[];
 }
 
@@ -50,6 +50,8 @@ export interface ReadinessFacts {
   readonly pauses: ReadonlyMap<string, string>;
   /** Why the index cannot be saved. */
   readonly indexTrouble: string | undefined;
+  /** Sessions whose sandbox is kept because the platform has no archives for this account. */
+  readonly keptForWant: number;
 }
 
 /** Ready: the queue has been seen whole, credentials are accepted, and what we do can be written down. */
@@ -68,5 +70,11 @@ export function readiness(facts: ReadinessFacts): Verdict {
     if (reason === 'starting') reasons.push('the sandboxes have not been listed yet');
     if (reason === 'stopping') reasons.push('the daemon is stopping');
   }
-  return { ok: reasons.length === 0, reasons };
+  const ok = reasons.length === 0;
+  if (facts.keptForWant > 0) {
+    reasons.push(
+      `degraded: no archives for this account; sandboxes kept instead, until their lifetime ends: ${facts.keptForWant}`,
+    );
+  }
+  return { ok, reasons };
 }

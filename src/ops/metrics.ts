@@ -18,6 +18,30 @@ const PAUSES = [
 const WATCH_ENDS = ['ended', 'idle', 'withheld', 'failed', 'expired'] as const;
 const OPERATIONS = ['list', 'watch', 'get', 'claim', 'release'] as const;
 const COMMITS = ['ok', 'failed'] as const;
+const PLATFORM_CALLS = [
+  'sandbox',
+  'create',
+  'restore',
+  'exec',
+  'file',
+  'snapshot',
+  'archive',
+  'logs',
+] as const;
+const PLATFORM_ENDS = [
+  'ok',
+  'deadline',
+  'aborted',
+  'not-found',
+  'unauthenticated',
+  'exhausted',
+  'misconfigured',
+  'ambiguous',
+  'unsupported',
+  'archive-failed',
+  'invalid',
+  'gone',
+] as const;
 const STEPS =
   'claim adopt look release ensure-sandbox discard-sandbox prepare launch probe checkpoint withdraw stop-remote ' +
   'confirm-owner archive destroy settle revive terminate tidy forget';
@@ -52,6 +76,22 @@ export function createMetrics() {
     OPERATIONS,
     ['200', 'error'],
   );
+  const platformCall = make.counter2(
+    'dvo_platform_calls_total',
+    'Calls to the sandbox platform by operation and result',
+    ['operation', 'result'],
+    PLATFORM_CALLS,
+    PLATFORM_ENDS,
+  );
+  const platformTook = make.histogram(
+    'dvo_platform_seconds',
+    'How long the sandbox platform takes to answer',
+  );
+  const rebuilt = new Counter({
+    name: 'dvo_platform_clients_total',
+    help: 'New clients to the platform, made because the old one was not answered or refused',
+    registers: [registry],
+  });
   const slotsUsed = make.gauge('dvo_slots_used', 'Sessions that have or are getting a machine');
   const slotsMax = make.gauge('dvo_slots_max', 'MAX_CONCURRENT_SESSIONS');
   const restarts = new Counter({
@@ -120,6 +160,13 @@ export function createMetrics() {
     request(operation: string, code: string, tookMs: number): void {
       request(operation, /^([1-5]\d\d|error)$/.test(code) ? code : 'other');
       apiTook(tookMs);
+    },
+    platform: {
+      call(operation: string, result: string, tookMs: number): void {
+        platformCall(operation, result);
+        platformTook(tookMs);
+      },
+      rebuilt: (): void => rebuilt.inc(),
     },
     commit(result: string, tookMs: number): void {
       commit(result);

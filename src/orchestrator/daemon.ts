@@ -5,7 +5,6 @@
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
 import type { Clock, Random } from '../lib/clock.ts';
-import { DvoError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Redactor } from '../lib/secret.ts';
 import { Heartbeats, readiness, type Health } from '../ops/health.ts';
@@ -15,7 +14,6 @@ import { createOutpostsApi } from '../outposts/api.ts';
 import { createHttp } from '../outposts/http.ts';
 import { QueueInformer } from '../outposts/queue.ts';
 import { createRemoteControl } from '../remote/control.ts';
-import { createLocalProvider } from '../sandboxes/local/provider.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../sandboxes/names.ts';
 import type { SandboxProvider } from '../sandboxes/provider.ts';
 import { egressOf } from '../session/egress.ts';
@@ -27,6 +25,7 @@ import { openSessionIndex, type SessionIndex } from '../state/session-index.ts';
 import { acceptorId, cursorStore, openStateDir } from '../state/state-dir.ts';
 import { DEFAULT_LIMITS, type Identity } from './context.ts';
 import { Motor, type MotorParts } from './motor.ts';
+import { openProvider } from './open-provider.ts';
 
 export interface DaemonOptions {
   readonly config: Config;
@@ -74,7 +73,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   // Longer than the watch's own limit, so that the informer is the one that notices silence.
   const http = createHttp({ bodyTimeoutMs: config.timing.watchIdleTimeoutMs + 10_000 });
   opened.defer(() => http.close());
-  const provider = await openProvider(options);
+  const provider = await openProvider({ ...options, observer: metrics.platform });
   opened.defer(() => provider.close());
   const beats = new Heartbeats(clock, allowedSilence(config));
   const motor = new Motor(
@@ -179,7 +178,6 @@ function motorParts(options: DaemonOptions, opened: Opened): MotorParts {
       settings: {
         ...remote,
         ...paths,
-        delivery: 'auto',
         cacheDir: join(stateDir, 'binaries'),
         ...(gitToken === undefined ? {} : { gitToken: () => gitToken.read() }),
       },
@@ -204,23 +202,15 @@ function identityOf(outpostId: string, acceptor: string): Identity {
   };
 }
 
-async function openProvider(options: DaemonOptions): Promise<SandboxProvider> {
-  const { config, clock, random, path } = options;
-  if (config.provider === 'local') {
-    return await createLocalProvider({ root: join(config.stateDir, 'local'), clock, random, path });
-  }
-  throw new DvoError(
-    'config',
-    'SANDBOX_PROVIDER=coreweave cannot be used by the daemon of this version yet; use local with the emulator',
-  );
-}
-
 function rulesOf(config: Config): Rules {
   return {
     ...DEFAULT_RULES,
     probeEveryMs: config.timing.probeIntervalMs,
     restartLimit: config.remote.restartLimit,
-    retentionMs: config.snapshotRetentionMs,
+    suspendMode: config.archives.suspendMode,
+    checkpointEveryMs: config.archives.checkpointEveryMs,
+    lifetimeMarginMs: config.archives.lifetimeMarginMs,
+    retentionMs: config.archives.retentionMs,
   };
 }
 
@@ -242,7 +232,8 @@ function hostsFor(
   gatewayUrl: string | undefined,
 ): readonly string[] | undefined {
   if (egress(config, provider, policy) !== 'limited') return undefined;
-  const needs = [gatewayUrl, config.remote.staticBaseUrl].flatMap((url) =>
+  const { delivery, staticBaseUrl } = config.remote;
+  const needs = [gatewayUrl, delivery === 'upload' ? undefined : staticBaseUrl].flatMap((url) =>
     url === undefined ? [] : [new URL(url).hostname],
   );
   const limited = egressOf(policy, needs);
@@ -269,7 +260,15 @@ function healthOf(motor: Motor, beats: Heartbeats): Health {
     ready() {
       const { synced, problem, unauthorized } = motor.queue.health();
       const { pauses } = motor.gate;
-      return readiness({ synced, problem, unauthorized, pauses, indexTrouble: motor.records.trouble });
+      const { keptForWant, records } = motor;
+      return readiness({
+        synced,
+        problem,
+        unauthorized,
+        pauses,
+        indexTrouble: records.trouble,
+        keptForWant,
+      });
     },
   };
 }

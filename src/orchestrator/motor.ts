@@ -170,6 +170,15 @@ export class Motor {
     return this.#reconciler.lane(sessionId)?.facts;
   }
 
+  /** Sessions that cannot be archived, so that their sandbox is all there is of their work. */
+  get keptForWant(): number {
+    if (this.#parts.rules.suspendMode !== 'snapshot') return 0;
+    let count = 0;
+    for (const [, { kept, archiving }] of this.records.entries())
+      if (kept === true || archiving?.unsupported === true) count += 1;
+    return count;
+  }
+
   #wakeAll(): void {
     for (const [, record] of this.records.entries()) this.#lanes.add(record.sessionId);
   }

@@ -28,6 +28,7 @@ describe('readiness', () => {
     unauthorized: false,
     pauses: new Map(),
     indexTrouble: undefined,
+    keptForWant: 0,
   };
 
   it('gives every reason in words', () => {
@@ -36,12 +37,25 @@ describe('readiness', () => {
       ['platform-credentials', 'bad key'],
       ['platform-request', 'no such image'],
     ]);
-    const bad = { synced: false, problem: 'refused', unauthorized: true, pauses, indexTrouble: 'ENOSPC' };
+    const bad = {
+      synced: false,
+      problem: 'refused',
+      unauthorized: true,
+      pauses,
+      indexTrouble: 'ENOSPC',
+      keptForWant: 0,
+    };
     const { ok, reasons } = readiness(bad);
     expect(ok).toBe(false);
     for (const word of ['refused', 'DEVIN_OUTPOSTS_TOKEN', 'ENOSPC', 'bad key', 'no such image']) {
       expect(reasons.join()).toContain(word);
     }
+  });
+
+  it('L7: is degraded, not lost, without archives', () => {
+    const { ok, reasons } = readiness({ ...fine, keptForWant: 3 });
+    expect(ok).toBe(true);
+    expect(reasons.join()).toMatch(/no archives .* 3/);
   });
 });
 

@@ -106,11 +106,11 @@ export async function destroySpares(ctx: StepContext, spares: readonly SandboxIn
 }
 
 async function create(ctx: StepContext): Promise<void> {
-  const { provider, identity, limits, queue, random, egressFor, gatewayUrl } = ctx.deps;
+  const { provider, identity, limits, random } = ctx.deps;
   const { archive, older } = await chooseArchive(ctx);
   const createTag = `dvo-create-${random.id().slice(0, 16)}`;
   const obsolete = [...new Set([...(ctx.record.obsolete ?? []), ...older])];
-  const egress = egressFor(queue.sighting(ctx.sessionId).entry?.networkPolicy, gatewayUrl);
+  const egress = await reachable(ctx);
   await ctx.save(
     enter('provisioning', ctx.now, {
       set: {
@@ -141,6 +141,19 @@ async function create(ctx: StepContext): Promise<void> {
     await afterFailedCreate(ctx, error, archive);
     throw error;
   }
+}
+
+/** The hosts that the session's policy allows, with those that its remote needs; undefined: the platform's own rules. */
+async function reachable(ctx: StepContext): Promise<readonly string[] | undefined> {
+  const { queue, claims, limits, egressFor, gatewayUrl } = ctx.deps;
+  const policy = queue.sighting(ctx.sessionId).entry?.networkPolicy;
+  if (policy?.enabled !== true) return egressFor(policy, gatewayUrl);
+  // The gateway's host stands in the claim's answer, and only there.
+  const claimed = await claims.grant(ctx.sessionId, Infinity, ctx.call(limits.apiMs));
+  const named = claimed.kind === 'claimed' ? claimed.grant.gatewayUrl : undefined;
+  const hosts = egressFor(policy, named ?? gatewayUrl);
+  if (hosts === undefined) ctx.log.warn('network policy of the session ignored');
+  return hosts;
 }
 
 /** What the failure says for certain is written down; what it leaves open stays open. */

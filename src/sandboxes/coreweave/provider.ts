@@ -143,6 +143,13 @@ class CoreweaveProvider implements SandboxProvider {
   }
 
   async snapshot(id: string, call: Call): Promise<SnapshotInfo> {
+    const { templateId, image } = this.#options.settings;
+    if (templateId !== undefined && image === undefined) {
+      throw new ProviderError(
+        'unsupported',
+        'archives cannot be restored into a template’s own container: set SANDBOX_IMAGE too',
+      );
+    }
     const task = { what: 'archive', operation: 'snapshot' } as const;
     // Outside the bound: minutes of waiting must not keep probes and renewals from their turn.
     return await this.#connection.longCall(task, call, async (client, request) => {
