@@ -2,7 +2,8 @@
  * The table of commands. Each command is a file of its own, loaded only when it is asked for: a daemon that starts
  * should not wait for the demo's code. This file only reads flags.
  */
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
+import type { DemoFlags } from './demo/demo.ts';
 import type { EmulatorFlags } from './emulator.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
@@ -27,13 +28,18 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
   program
     .command('demo')
     .description('play the whole life of sessions on this machine, and check it')
+    .addOption(
+      new Option('--provider <provider>', 'where the sandboxes are; coreweave needs its credential set')
+        .choices(['local', 'coreweave'])
+        .default('local'),
+    )
     .addHelpText(
       'after',
       '\nExample:\n  dvo demo           # about half a minute; needs nothing but this machine\n',
     )
-    .action(async () => {
+    .action(async (flags: DemoFlags) => {
       const { runDemo } = await import('./demo/demo.ts');
-      code = await runDemo(terminal);
+      code = await runDemo(flags, terminal);
     });
   program
     .command('emulator')

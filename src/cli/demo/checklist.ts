@@ -1,19 +1,16 @@
 /** The validation checklist, in the order in which a session lives through it. */
-import { kill as signal } from 'node:process';
 import type { DemoParts } from './demo.ts';
 import { until } from './daemon-process.ts';
 
-/** Each takes well under a second; a machine that is busy with other things may need longer. */
-const PATIENCE_MS = 40_000;
 const LIMIT = 2;
 const [ANNA, BEN, CARLA] = ['devin-anna', 'devin-ben', 'devin-carla'] as const;
 
 /** How many of the checks failed. */
 export async function playChecklist(parts: DemoParts): Promise<number> {
-  const { emulator, daemon, screen } = parts;
+  const { emulator, daemon, facts, screen } = parts;
   let failures = 0;
   const check = async (text: string, condition: () => boolean | Promise<boolean>): Promise<void> => {
-    const passed = await until(condition, PATIENCE_MS);
+    const passed = await until(condition, facts.platform.patienceMs);
     screen.tick(passed, text);
     if (!passed) failures += 1;
   };
@@ -86,7 +83,7 @@ async function sleepAndWake({ emulator, facts, screen, most }: DemoParts, check:
 async function loseRemote({ emulator, facts, screen }: DemoParts, check: Check): Promise<void> {
   const before = facts.remotePid(BEN);
   screen.say(`Ben’s remote (process ${before}) is killed.`);
-  if (before !== undefined) signal(before, 'SIGKILL');
+  if (before !== undefined) await facts.killRemote(BEN, before);
   await check('it comes back with a fresh token, in the same sandbox', async () => {
     const now = facts.remotePid(BEN);
     return now !== undefined && now !== before && (await facts.sandboxes(BEN)).length === 1;

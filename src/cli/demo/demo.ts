@@ -2,20 +2,27 @@
  * `dvo demo`: the main job for real. A daemon process, the Outposts emulator on loopback, real processes as sandboxes,
  * real downloads and checksums. It plays the validation checklist and ticks each point from what it observes.
  */
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { loadConfig } from '../../config/config.ts';
+import type { Environment } from '../../config/reader.ts';
+import { VARIABLES } from '../../config/variables.ts';
 import { startEmulator, type Emulator } from '../../emulator/emulator.ts';
 import { systemClock, systemRandom } from '../../lib/clock.ts';
-import { describeError } from '../../lib/errors.ts';
+import { describeError, DvoError } from '../../lib/errors.ts';
+import { silentLogger } from '../../lib/log.ts';
+import { Redactor } from '../../lib/secret.ts';
+import { openProvider } from '../../orchestrator/open-provider.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { DaemonProcess, until } from './daemon-process.ts';
 import { Facts } from './facts.ts';
+import { LocalPlatform, RemotePlatform, type Platform } from './platform.ts';
 import { Screen } from './screen.ts';
 import { playChecklist } from './checklist.ts';
 
 const LIMIT = 2;
-const LOOK_EVERY_MS = 50;
 
 export interface DemoParts {
   readonly emulator: Emulator;
@@ -26,33 +33,42 @@ export interface DemoParts {
   readonly most: () => number;
 }
 
-export async function runDemo(terminal: Terminal): Promise<ExitCode> {
+export interface DemoFlags {
+  readonly provider: 'local' | 'coreweave';
+}
+
+/** @throws DvoError `config`: CoreWeave is asked for, and cannot be had as the environment says */
+export async function runDemo(flags: DemoFlags, terminal: Terminal): Promise<ExitCode> {
   const screen = new Screen(terminal);
   const stateDir = await mkdtemp(join(tmpdir(), 'dvo-demo-'));
   const logFile = join(stateDir, 'daemon.log');
   const startedAt = systemClock.now();
-  const emulator = await startEmulator({ clock: systemClock, random: systemRandom, node: process.execPath });
-  // The daemon is the very file that runs now.
-  const main = process.argv[1] ?? '';
-  const daemon = new DaemonProcess({ main, env: daemonEnv(emulator, stateDir, terminal), logFile });
-  const facts = new Facts(emulator, stateDir);
-  const watching = new AbortController();
-  let most = 0;
-  const watch = watchSessions(emulator, facts, screen, watching.signal, (count) => {
-    most = Math.max(most, count);
+  const emulator = await startEmulator({
+    clock: systemClock,
+    random: systemRandom,
+    node: process.execPath,
+    // An account that was used before may still hold sandboxes of an earlier demo.
+    outpostId: `outpost_env-demo-${systemRandom.id().slice(0, 8)}`,
   });
+  const env = daemonEnv(emulator, stateDir, flags, terminal);
+  // The daemon is the very file that runs now.
+  const daemon = new DaemonProcess({ main: process.argv[1] ?? '', env, logFile });
   screen.say(`Devin's side: ${emulator.url}`);
   screen.say(`daemon log: ${logFile}`);
   let failures: number;
   try {
-    failures = await playChecklist({ emulator, daemon, facts, screen, most: () => most });
+    const platform = await openPlatform(env, emulator, stateDir);
+    failures = await play(emulator, daemon, new Facts(emulator, stateDir, platform), screen);
   } catch (error) {
+    if (error instanceof DvoError && error.code === 'config') {
+      terminal.err(`dvo: ${error.message}\n`);
+      await rm(stateDir, { recursive: true, force: true });
+      return EXIT.config;
+    }
     screen.tick(false, `the demo broke off: ${describeError(error)}`);
     failures = 1;
   } finally {
     await daemon.end('SIGKILL');
-    watching.abort();
-    await watch;
     await emulator.stop();
   }
   screen.done();
@@ -66,15 +82,64 @@ export async function runDemo(terminal: Terminal): Promise<ExitCode> {
   return EXIT.ok;
 }
 
+async function play(
+  emulator: Emulator,
+  daemon: DaemonProcess,
+  facts: Facts,
+  screen: Screen,
+): Promise<number> {
+  const watching = new AbortController();
+  let most = 0;
+  const watch = watchSessions(emulator, facts, screen, watching.signal, (count) => {
+    most = Math.max(most, count);
+  });
+  try {
+    return await playChecklist({ emulator, daemon, facts, screen, most: () => most });
+  } finally {
+    watching.abort();
+    await watch;
+  }
+}
+
+async function openPlatform(env: Environment, emulator: Emulator, stateDir: string): Promise<Platform> {
+  const redactor = new Redactor();
+  const config = loadConfig({
+    env,
+    files: { read: (path) => readFileSync(path, 'utf8') },
+    redactor,
+    terminal: false,
+    onSecretTrouble: () => undefined,
+  });
+  if (config.provider === 'local') return new LocalPlatform(stateDir);
+  const provider = await openProvider({
+    config,
+    clock: systemClock,
+    random: systemRandom,
+    log: silentLogger,
+    redactor,
+    path: '',
+    observer: { call: () => undefined, rebuilt: () => undefined },
+  });
+  return new RemotePlatform(provider, emulator.outpostId);
+}
+
+/** With CoreWeave, what the environment says of it and of the sandboxes goes along. */
 function daemonEnv(
   emulator: Emulator,
   stateDir: string,
+  flags: DemoFlags,
   terminal: Terminal,
 ): Readonly<Record<string, string>> {
+  const given = flags.provider === 'coreweave' ? terminal.env : {};
+  const handedOn = Object.entries(given).flatMap(([name, value]) =>
+    HANDED_ON.has(name) && value !== undefined ? [[name, value] as const] : [],
+  );
   return {
+    ...Object.fromEntries(handedOn),
     PATH: terminal.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
+    HOME: terminal.env['HOME'] ?? stateDir,
     STATE_DIR: stateDir,
-    SANDBOX_PROVIDER: 'local',
+    SANDBOX_PROVIDER: flags.provider,
     MAX_CONCURRENT_SESSIONS: String(LIMIT),
     DEVIN_API_URL: emulator.url,
     OUTPOST_ID: emulator.outpostId,
@@ -87,6 +152,12 @@ function daemonEnv(
     LOG_FORMAT: 'json',
   };
 }
+
+const HANDED_ON: ReadonlySet<string> = new Set(
+  VARIABLES.filter(({ group, name }) => group === 'CoreWeave' || name === 'REMOTE_DELIVERY').flatMap(
+    ({ name, secret }) => (secret === true ? [name, `${name}_FILE`] : [name]),
+  ),
+);
 
 /** Shows each session's state as it changes, and counts sandboxes all the while. */
 async function watchSessions(
@@ -106,6 +177,6 @@ async function watchSessions(
         `${stage} · queue: ${queue}${remote === undefined ? '' : ` · remote ${remote.pid}`}`,
       );
     }
-    await until(() => signal.aborted, LOOK_EVERY_MS);
+    await until(() => signal.aborted, facts.platform.lookEveryMs);
   }
 }
