@@ -34,6 +34,11 @@ interface Connection extends RemoteFacts {
   readonly socket: WebSocket;
 }
 
+interface Waiting {
+  readonly socket: WebSocket;
+  readonly result: PromiseWithResolvers<CommandResult>;
+}
+
 export interface GatewayOptions {
   readonly store: Store;
   readonly clock: Clock;
@@ -45,7 +50,7 @@ export class Gateway {
   readonly #options: GatewayOptions;
   readonly #server = new WebSocketServer({ noServer: true });
   readonly #connections = new Map<string, Connection>();
-  readonly #waiting = new Map<number, (result: CommandResult) => void>();
+  readonly #waiting = new Map<number, Waiting>();
   #commands = 0;
 
   constructor(options: GatewayOptions) {
@@ -63,15 +68,23 @@ export class Gateway {
     return { pid, cwd, env };
   }
 
-  /** Runs a shell command in the remote's working directory. @throws DvoError `internal` when none is connected */
+  /**
+   * Runs a shell command in the remote's working directory.
+   * @throws DvoError `internal` when no remote is connected, or its connection breaks before it has answered
+   */
   async run(sessionId: string, command: string): Promise<CommandResult> {
     const connection = this.#connections.get(sessionId);
     if (connection === undefined) throw new DvoError('internal', `no remote of ${sessionId} is connected`);
     this.#commands += 1;
     const id = this.#commands;
-    const result = new Promise<CommandResult>((resolve) => this.#waiting.set(id, resolve));
+    const result = Promise.withResolvers<CommandResult>();
+    this.#waiting.set(id, { socket: connection.socket, result });
     connection.socket.send(JSON.stringify({ type: 'run', id, command }));
-    return await result;
+    try {
+      return await result.promise;
+    } finally {
+      this.#waiting.delete(id);
+    }
   }
 
   /** False when no remote of the session is connected. */
@@ -97,9 +110,13 @@ export class Gateway {
       const parsed = FROM_REMOTE.safeParse(JSON.parse(text(data)));
       if (!parsed.success) return;
       if (parsed.data.type === 'hello') sessionId = this.#hello(socket, parsed.data);
-      else this.#waiting.get(parsed.data.id)?.(parsed.data);
+      else this.#waiting.get(parsed.data.id)?.result.resolve(parsed.data);
     });
     socket.on('close', () => {
+      for (const waiting of this.#waiting.values()) {
+        if (waiting.socket === socket)
+          waiting.result.reject(new DvoError('internal', 'the remote’s connection broke before it answered'));
+      }
       if (sessionId === undefined || this.#connections.get(sessionId)?.socket !== socket) return;
       this.#connections.delete(sessionId);
       this.#options.onGone(sessionId);

@@ -76,22 +76,6 @@ export function createMetrics() {
     OPERATIONS,
     ['200', 'error'],
   );
-  const platformCall = make.counter2(
-    'dvo_platform_calls_total',
-    'Calls to the sandbox platform by operation and result',
-    ['operation', 'result'],
-    PLATFORM_CALLS,
-    PLATFORM_ENDS,
-  );
-  const platformTook = make.histogram(
-    'dvo_platform_seconds',
-    'How long the sandbox platform takes to answer',
-  );
-  const rebuilt = new Counter({
-    name: 'dvo_platform_clients_total',
-    help: 'New clients to the platform, made because the old one was not answered or refused',
-    registers: [registry],
-  });
   const slotsUsed = make.gauge('dvo_slots_used', 'Sessions that have or are getting a machine');
   const slotsMax = make.gauge('dvo_slots_max', 'MAX_CONCURRENT_SESSIONS');
   const restarts = new Counter({
@@ -161,17 +145,35 @@ export function createMetrics() {
       request(operation, /^([1-5]\d\d|error)$/.test(code) ? code : 'other');
       apiTook(tookMs);
     },
-    platform: {
-      call(operation: string, result: string, tookMs: number): void {
-        platformCall(operation, result);
-        platformTook(tookMs);
-      },
-      rebuilt: (): void => rebuilt.inc(),
-    },
+    platform: platformSeries(registry, make),
     commit(result: string, tookMs: number): void {
       commit(result);
       commitTook(tookMs);
     },
+  };
+}
+
+/** What the CoreWeave adapter tells of its calls. */
+function platformSeries(registry: Registry, make: ReturnType<typeof makers>) {
+  const call = make.counter2(
+    'dvo_platform_calls_total',
+    'Calls to the sandbox platform by operation and result',
+    ['operation', 'result'],
+    PLATFORM_CALLS,
+    PLATFORM_ENDS,
+  );
+  const took = make.histogram('dvo_platform_seconds', 'How long the sandbox platform takes to answer');
+  const rebuilt = new Counter({
+    name: 'dvo_platform_clients_total',
+    help: 'New clients to the platform, made because the old one was not answered or refused',
+    registers: [registry],
+  });
+  return {
+    call(operation: string, result: string, tookMs: number): void {
+      call(operation, result);
+      took(tookMs);
+    },
+    rebuilt: (): void => rebuilt.inc(),
   };
 }
 

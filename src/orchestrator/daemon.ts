@@ -23,9 +23,9 @@ import { lockStateDir } from '../state/lock.ts';
 import { nodeDisk, removeTemporaries } from '../state/node-disk.ts';
 import { openSessionIndex, type SessionIndex } from '../state/session-index.ts';
 import { acceptorId, cursorStore, openStateDir } from '../state/state-dir.ts';
-import { DEFAULT_LIMITS, type Identity } from './context.ts';
+import { DEFAULT_LIMITS, type CallLimits, type Identity } from './context.ts';
 import { Motor, type MotorParts } from './motor.ts';
-import { openProvider } from './open-provider.ts';
+import { openProvider, type ProviderParts } from './open-provider.ts';
 
 export interface DaemonOptions {
   readonly config: Config;
@@ -35,6 +35,10 @@ export interface DaemonOptions {
   readonly redactor: Redactor;
   /** PATH for local sandboxes. */
   readonly path: string;
+  /** Another way to a provider than the configured one. */
+  readonly openProvider?: (parts: ProviderParts) => Promise<SandboxProvider>;
+  /** Other numbers than those for a live outpost. */
+  readonly tuning?: { readonly limits?: Partial<CallLimits>; readonly rules?: Partial<Rules> };
 }
 
 export interface Daemon {
@@ -73,7 +77,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   // Longer than the watch's own limit, so that the informer is the one that notices silence.
   const http = createHttp({ bodyTimeoutMs: config.timing.watchIdleTimeoutMs + 10_000 });
   opened.defer(() => http.close());
-  const provider = await openProvider({ ...options, observer: metrics.platform });
+  const open = options.openProvider ?? openProvider;
+  const provider = await open({ ...options, observer: metrics.platform });
   opened.defer(() => provider.close());
   const beats = new Heartbeats(clock, allowedSilence(config));
   const motor = new Motor(
@@ -123,7 +128,7 @@ interface Opened {
 }
 
 function motorParts(options: DaemonOptions, opened: Opened): MotorParts {
-  const { config, clock, random, log, redactor } = options;
+  const { config, clock, random, log, redactor, tuning } = options;
   const { index, identity, provider, metrics, beats, fetch, acceptor } = opened;
   const { devin, timing, remote, workspace, stateDir } = config;
   const api = createOutpostsApi({
@@ -151,8 +156,8 @@ function motorParts(options: DaemonOptions, opened: Opened): MotorParts {
     index,
     provider,
     identity,
-    rules: rulesOf(config),
-    limits: DEFAULT_LIMITS,
+    rules: { ...rulesOf(config), ...tuning?.rules },
+    limits: { ...DEFAULT_LIMITS, ...tuning?.limits },
     gatewayUrl: remote.gatewayUrl,
     admission: { canEnforce: (policy) => egress(config, provider, policy) !== 'unenforceable' },
     egressFor: (policy, gatewayUrl) => hostsFor(config, provider, policy, gatewayUrl),

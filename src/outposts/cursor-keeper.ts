@@ -21,6 +21,7 @@ export class CursorKeeper {
   #value: string | undefined;
   #saved: string | undefined;
   #saveDue = false;
+  #closed = false;
 
   constructor(options: CursorKeeperOptions) {
     this.#options = options;
@@ -48,8 +49,10 @@ export class CursorKeeper {
     return true;
   }
 
-  async flush(): Promise<void> {
+  /** Saves once more, and never again: the next daemon may be at work in the folder already. */
+  async close(): Promise<void> {
     await this.#save();
+    this.#closed = true;
   }
 
   async #saveLater(): Promise<void> {
@@ -61,7 +64,7 @@ export class CursorKeeper {
 
   async #save(): Promise<void> {
     const value = this.#value;
-    if (value === undefined || value === this.#saved) return;
+    if (this.#closed || value === undefined || value === this.#saved) return;
     try {
       await this.#options.cursor.save(value);
       this.#saved = value;

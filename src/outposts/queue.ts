@@ -130,7 +130,7 @@ export class QueueInformer implements Queue {
     if (signal.aborted) return;
     this.#options.onSynced();
     await Promise.all([this.#watchLoop(signal), this.#pollLoop(signal), this.#resyncLoop(signal)]);
-    await this.#cursor.flush();
+    await this.#cursor.close();
   }
 
   async #untilListed(signal: AbortSignal): Promise<void> {

@@ -117,6 +117,10 @@ export class MemoryPlatform {
   nextSnapshotFails: string | undefined;
   archivesSupported = true;
   templates = true;
+  /** Every call is answered UNAUTHENTICATED. */
+  refuses = false;
+  /** Called once a create has begun to boot. */
+  onCreate: () => void = () => undefined;
 
   private constructor(root: string) {
     this.#root = root;
@@ -134,6 +138,13 @@ export class MemoryPlatform {
 
   fail(fault: Fault): void {
     this.#faults.push({ fault, left: fault.count ?? 1 });
+  }
+
+  /** Ids of the sandboxes that live or are coming up, with this tag. */
+  alive(tag: string): readonly string[] {
+    return [...this.#boxes.values()]
+      .filter(({ status, tags }) => !DONE.has(status) && status !== 'terminating' && tags.includes(tag))
+      .map(({ id }) => id);
   }
 
   /** The folder that is a sandbox's volume. */
@@ -228,6 +239,7 @@ export class MemoryPlatform {
   ): Promise<T> {
     const { signal, timeoutMs, ...rest } = request;
     this.calls.push({ method, request: rest });
+    if (this.refuses) throw statusError('UNAUTHENTICATED');
     await this.#strike(method, 'before', request);
     const result = await limited(Promise.resolve().then(effect), timeoutMs, signal);
     await this.#strike(method, 'after', request);
@@ -289,7 +301,9 @@ export class MemoryPlatform {
     if (archive !== undefined)
       await exited(spawn('tar', ['-xpf', archive, '-C', join(box.folder, 'volume')]));
     if (box.status === 'pending') box.status = 'creating';
-    await sleep(this.bootMs);
+    const { bootMs } = this;
+    this.onCreate();
+    await sleep(bootMs, undefined, { ref: false });
     if (box.status !== 'creating') return;
     this.#startMain(box, argv);
     box.status = 'running';

@@ -259,7 +259,10 @@ export async function discardSandbox(ctx: StepContext, why: string): Promise<Ste
   await ctx.deps.provider.destroy(record.sandboxId, ctx.call(ctx.deps.limits.platformMs));
   ctx.log.warn('sandbox discarded', { sandboxId: record.sandboxId, why, reason });
   const failures = record.failures + 1;
-  await ctx.save(enter('provisioning', ctx.now, { set: { failures }, clear: OF_THE_SANDBOX }));
+  const message =
+    reason === undefined ? `sandbox discarded: ${why}` : `sandbox discarded: ${why} (${reason})`;
+  const lastError = { at: ctx.now, step: 'discard-sandbox', message };
+  await ctx.save(enter('provisioning', ctx.now, { set: { failures, lastError }, clear: OF_THE_SANDBOX }));
   ctx.facts({ sandbox: 'none', remote: 'unknown' });
   return undefined;
 }

@@ -91,11 +91,15 @@ export async function probe(ctx: StepContext): Promise<StepResult> {
   }
   try {
     // In the steady state one call tells both: a script that answers has run in a sandbox that runs.
-    if (stage === 'serving' && (await probeRemote(ctx))) return undefined;
-    const info = await inspect(ctx, sandboxId);
-    ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown' });
+    if (stage !== 'serving' || !(await probeRemote(ctx))) {
+      const info = await inspect(ctx, sandboxId);
+      ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown' });
+    }
+    ctx.deps.gate.resume('platform-credentials');
   } catch (error) {
     ctx.facts({ remote: 'unknown' });
+    if (isProviderError(error, 'unauthenticated'))
+      ctx.deps.gate.pause('platform-credentials', describeError(error));
     if (error instanceof Error) ctx.log.warn('probe failed', { error: describeError(error) });
   }
   return undefined;
