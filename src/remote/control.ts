@@ -61,8 +61,9 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
     baseUrl: settings.staticBaseUrl,
     sha: settings.sha,
   });
-  const cache = new BinaryCache({ provider, fetch, random, folder: settings.cacheDir });
-  const repos = { repos: settings.repos, gitUsername: settings.gitUsername, gitToken: settings.gitToken };
+  const cache = new BinaryCache({ provider, clock, fetch, random, folder: settings.cacheDir });
+  const { repos, gitUsername, gitToken } = settings;
+  const cloning = { repos, gitUsername, gitToken, user };
   return {
     resolve: (pinnedSha, call) => distribution.resolve(pinnedSha, call),
     readMarker: (target, call) => readMarker(provider, target.sandboxId, target.paths.volume, call),
@@ -70,7 +71,7 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
       const places = placesIn(target.paths, settings);
       const preparing = { scripts, cache, delivery: settings.delivery, user };
       const report = await prepareSandbox(preparing, target, places, request, call);
-      const cloned = await cloneRepos(scripts, repos, target, places, call);
+      const cloned = await cloneRepos(scripts, cloning, target, places, call);
       return { ...report, notes: [...report.notes, ...cloned] };
     },
     launch: (target, request, call) =>

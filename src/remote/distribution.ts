@@ -8,6 +8,7 @@ import { describeError, DvoError } from '../lib/errors.ts';
 import { readText, type Fetch } from '../lib/fetch.ts';
 import { retry } from '../lib/retry.ts';
 import type { RemoteBinary } from './port.ts';
+import { shareRuns } from './share-runs.ts';
 
 export interface DistributionOptions {
   readonly fetch: Fetch;
@@ -22,14 +23,14 @@ export interface DistributionOptions {
 const PLATFORM = 'linux_x64';
 const SHA = /^[0-9a-f]{6,40}$/;
 const DIGEST = /^([0-9a-f]{64})(?: [ *](\S+))?$/;
-/** A new build is picked up this much later; sessions that start together ask once. */
+/** A new build is picked up this much later at most; sessions that start together ask once. */
 const LATEST_FOR_MS = 60_000;
 const LARGEST_ANSWER_BYTES = 4_096;
 
 export class Distribution {
   readonly #options: DistributionOptions;
   readonly #digests = new Map<string, Promise<RemoteBinary>>();
-  #latest: { readonly sha: Promise<string>; readonly until: number } | undefined;
+  readonly #latest = new Map<number, Promise<string>>();
 
   constructor(options: DistributionOptions) {
     this.#options = options;
@@ -37,10 +38,17 @@ export class Distribution {
 
   /** @throws DvoError `distribution` */
   async resolve(pinned: string | undefined, call: Call): Promise<RemoteBinary> {
+    // Whoever waits for another's run waits no longer than for one of his own.
+    return await withDeadline(this.#options.clock, 'resolve the build', call, (signal) =>
+      this.#resolve(pinned, { ...call, signal }),
+    );
+  }
+
+  async #resolve(pinned: string | undefined, call: Call): Promise<RemoteBinary> {
     const sha = pinned ?? this.#options.sha ?? (await this.#latestSha(call));
     if (!SHA.test(sha))
-      throw new DvoError('distribution', `not a build of devin-remote: ${JSON.stringify(sha)}`);
-    return await shared(this.#digests, sha, () => this.#binary(sha, call));
+      throw new DvoError('distribution', `not a build of devin-remote: ${JSON.stringify(sha.slice(0, 100))}`);
+    return await shareRuns(this.#digests, sha, () => this.#binary(sha, call));
   }
 
   async #binary(sha: string, call: Call): Promise<RemoteBinary> {
@@ -56,14 +64,9 @@ export class Distribution {
 
   async #latestSha(call: Call): Promise<string> {
     const { clock, baseUrl } = this.#options;
-    if (this.#latest === undefined || clock.now() >= this.#latest.until) {
-      const sha = this.#text(`${baseUrl}/latest_${PLATFORM}`, call);
-      this.#latest = { sha, until: clock.now() + LATEST_FOR_MS };
-      sha.catch(() => {
-        this.#latest = undefined;
-      });
-    }
-    return await this.#latest.sha;
+    const period = Math.floor(clock.now() / LATEST_FOR_MS);
+    for (const past of this.#latest.keys()) if (past !== period) this.#latest.delete(past);
+    return await shareRuns(this.#latest, period, () => this.#text(`${baseUrl}/latest_${PLATFORM}`, call));
   }
 
   /** One small text, without surrounding white space. */
@@ -105,14 +108,4 @@ export class Distribution {
       }),
     );
   }
-}
-
-/** One run for all who ask at the same time; a failure is not remembered. */
-async function shared<T>(runs: Map<string, Promise<T>>, key: string, run: () => Promise<T>): Promise<T> {
-  const known = runs.get(key);
-  if (known !== undefined) return await known;
-  const started = run();
-  runs.set(key, started);
-  started.catch(() => runs.delete(key));
-  return await started;
 }

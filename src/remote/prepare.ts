@@ -6,6 +6,8 @@ import type { Call } from '../lib/deadline.ts';
 import type { BinaryCache } from './binary-cache.ts';
 import type { Places } from './places.ts';
 import type { PrepareReport, PrepareRequest, Target } from './port.ts';
+import { SESSION_PROCESSES } from './processes.ts';
+import { PAUSE } from './record.ts';
 import type { ScriptRunner } from './script.ts';
 
 /** auto: the sandbox downloads; when it cannot, the daemon uploads. */
@@ -60,7 +62,9 @@ digest() {
   local out
   if command -v sha256sum >/dev/null; then out=$(sha256sum -- "$1")
   elif command -v shasum >/dev/null; then out=$(shasum -a 256 -- "$1")
-  elif command -v openssl >/dev/null; then out=$(openssl dgst -sha256 -r -- "$1")
+  elif command -v openssl >/dev/null; then out=$(openssl dgst -sha256 -r "$1")
+  elif command -v python3 >/dev/null; then
+    out=$(python3 -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest())' "$1")
   else fail no-sha256-tool; fi
   printf -v "$2" '%s' "\${out%% *}"
 }
@@ -71,6 +75,8 @@ install_from() {
   chmod 0755 "$1" && mv -f -- "$1" "$bin" || fail cannot-install
 }`;
 
+const APT_SECONDS = 120;
+
 const PREPARE = `
 notes=()
 # Empty directories are nobody's work; the marker comes before anything else.
@@ -80,9 +86,20 @@ present=
 if [ "$present" != "$marker" ]; then
   printf '%s' "$marker" > "$volume/.dvo/session.json.new" && mv -f "$volume/.dvo/session.json.new" "$volume/.dvo/session.json" || fail cannot-write-marker
 fi
-# The main process writes it as the container starts; a marker of our own that it then replaced would make the remote "gone".
-for _ in {1..15}; do [ -s "$run/boot-id" ] && break; sleep 0.2; done
-[ -s "$run/boot-id" ] || { read -r boot < /proc/sys/kernel/random/uuid && printf '%s\\n' "$boot" > "$run/boot-id"; } || fail cannot-write-boot-marker
+if [ ! -s "$run/boot-id" ]; then
+  # The main process writes it when the container starts, and may be about to.
+  ${PAUSE}
+  for _ in {1..300}; do [ -s "$run/boot-id" ] && break; pause; done
+fi
+if [ ! -s "$run/boot-id" ]; then
+  # Removed, and the lock and the record with it: a remote that outlived them is known to nobody any more, and would get
+  # a twin.
+  ${SESSION_PROCESSES}
+  collect
+  if signal_all 0; then kill_all || fail lost-remote-lives-on; notes+=(lost-remote-ended); fi
+  read -r boot < /proc/sys/kernel/random/uuid &&
+    printf '%s\\n' "$boot" > "$run/boot-id.new" && mv -f "$run/boot-id.new" "$run/boot-id" || fail cannot-write-boot-marker
+fi
 missing=
 command -v git >/dev/null || missing="$missing git"
 command -v curl >/dev/null || command -v wget >/dev/null || missing="$missing curl"
@@ -90,20 +107,30 @@ command -v curl >/dev/null || command -v wget >/dev/null || missing="$missing cu
 if [ -n "$missing" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     export DEBIAN_FRONTEND=noninteractive
-    if { apt-get -qq update && apt-get -qq install -y --no-install-recommends $missing; } </dev/null >&2; then
+    # Where nothing can be reached apt tries for long, and the remote may do without.
+    if timeout -k 5 ${APT_SECONDS} bash -c 'apt-get -qq update && apt-get -qq install -y --no-install-recommends "$@"' apt $missing </dev/null >&2
+    then
       for tool in $missing; do notes+=("installed-$tool"); done
     else notes+=(apt-failed); fi
   else for tool in $missing; do notes+=("missing-$tool"); done; fi
 fi
 ${VERIFY}
-if [ -n "$user" ]; then chown "$user" "$volume" "$volume/.dvo" "$workdir" "$workdir/repos" "$home" "$state" 2>/dev/null; chmod 0711 "$volume/.dvo" "$volume/.dvo/bin" "$volume/.dvo/bin/$sha"; fi
+if [ -n "$user" ]; then
+  id -u -- "$user" >/dev/null || fail no-such-user
+  command -v setpriv >/dev/null || fail no-setpriv
+  # The folder with marker and builds stays ours; it can only be passed through.
+  chown -- "$user:" "$volume" "$workdir" "$workdir/repos" "$home" "$state" || fail cannot-give-directories
+  chmod 0711 "$volume/.dvo" "$volume/.dvo/bin" "$volume/.dvo/bin/$sha" || fail cannot-open-directories
+fi
 for old in "$volume"/.dvo/bin/*; do
   [ "$old" = "$volume/.dvo/bin/$sha" ] || { rm -rf -- "$old"; notes+=(old-build-removed); }
 done
+# What an attempt that was cut off left behind would go into every archive.
+for old in "$volume/.dvo/bin/$sha"/*.part; do [ ! -e "$old" ] || rm -f -- "$old"; done
 if matches "$bin"; then finish cached "\${notes[@]}"; fi
 [ "$delivery" = upload ] && finish upload "\${notes[@]}"
 part="$bin.$$.part"
-if command -v curl >/dev/null; then curl -fsSL --connect-timeout 10 --retry 2 -o "$part" -- "$url" </dev/null
+if command -v curl >/dev/null; then curl -fsSL --connect-timeout 10 --speed-limit 1000 --speed-time 20 --retry 2 -o "$part" -- "$url" </dev/null
 elif command -v wget >/dev/null; then wget -q -T 10 -t 3 -O "$part" -- "$url" </dev/null
 else false; fi || {
   rm -f -- "$part"

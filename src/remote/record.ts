@@ -1,11 +1,14 @@
+/** Shell text: waiting a moment, without a process for it. */
+export const PAUSE = `
+# A pipe that nobody writes to.
+exec 8<> <(:)
+pause() { read -rt 0.01 -u 8 || :; }`;
+
 /**
  * Shell text that reads the launch's record and tells whether its process lives. The record is `launch pid start boot`.
  * A pid alone means nothing: start time and boot marker must agree, and a zombie is dead.
  */
-export const READ_RECORD = `
-# A pipe that nobody writes to: waiting on it costs no process.
-exec 8<> <(:)
-pause() { read -rt 0.01 -u 8 || :; }
+export const READ_RECORD = `${PAUSE}
 r_launch= r_pid= r_start= r_boot=
 alive() {
   local stat

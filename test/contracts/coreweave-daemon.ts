@@ -271,12 +271,12 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
 
     it('S6, S7: a session is moved before its sandbox’s hard end, and keeps claim and files', async () => {
       await start({
-        lifetimeSeconds: 60,
-        env: { LIFETIME_MARGIN_SECONDS: '52', SANDBOX_MAX_LIFETIME_SECONDS: '3600' },
+        lifetimeSeconds: 120,
+        env: { LIFETIME_MARGIN_SECONDS: '105', SANDBOX_MAX_LIFETIME_SECONDS: '3600' },
       });
       await serve();
       const [id] = await alive();
-      await until(async () => pid() !== undefined && !(await alive()).includes(id ?? ''));
+      await until(async () => said('remote launched') >= 2 && !(await alive()).includes(id ?? ''));
       await connected();
       expect(await run('cat file')).toBe('kept\n');
       expect(emulator.session(A)?.phase).toBe('claimed');

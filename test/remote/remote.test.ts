@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import { spawn } from 'node:child_process';
 import { createServer, type Server } from 'node:http';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -177,6 +178,29 @@ describe('the remote in a sandbox', () => {
     expect(await startTimeOf(pid)).toBeDefined();
   });
 
+  it('R7: a kept copy that was spoilt on disk is fetched anew, and few are kept', async () => {
+    const remote = control({ delivery: 'upload' });
+    const cache = join(root, 'cache');
+    await mkdir(cache, { recursive: true });
+    for (const name of ['old-a', 'old-b', 'old-c', 'old-d']) await writeFile(join(cache, name), name);
+    const abandoned = join(cache, 'devin-remote_x.1234.part');
+    await writeFile(abandoned, 'half');
+    await utimes(abandoned, 0, 0);
+    await prepared(remote);
+    const kept = await readdir(cache);
+    expect(kept).toHaveLength(3);
+    expect(kept).not.toContain('devin-remote_x.1234.part');
+    const copy = kept.find((name) => name.startsWith('devin-remote_')) ?? '';
+    await writeFile(join(cache, copy), 'spoilt');
+    await sh(`rm -r ${target.paths.volume}/.dvo/bin`);
+    expect((await prepared(remote)).report.notes).toEqual(['uploaded']);
+    expect(
+      createHash('sha256')
+        .update(await readFile(join(cache, copy)))
+        .digest('hex'),
+    ).toBe(copy.replace('devin-remote_', ''));
+  });
+
   it('R1, R4 of the launch: returns though the remote holds its output, and the remote lives on', async () => {
     const { pid, adopted } = await launched();
     expect(adopted).toBe(false);
@@ -296,6 +320,32 @@ describe('the remote in a sandbox', () => {
     }
   });
 
+  it('T9: a host that the repository redirects to is not given the token', async () => {
+    const token = 'ghp_0123456789_secret';
+    const seen: (string | undefined)[] = [];
+    const other = createServer((request, response) => {
+      seen.push(request.headers.authorization);
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end();
+    });
+    const otherPort = await listenOn(other);
+    const git = createServer((request, response) => {
+      response.writeHead(302, { location: `http://localhost:${otherPort}${request.url}` }).end();
+    });
+    const port = await listenOn(git);
+    try {
+      const url = `http://127.0.0.1:${port}/org/app.git`;
+      const { report } = await prepared(control({ repos: [url], gitToken: () => new Secret(token) }));
+      expect(report.notes).toContain('clone-failed-app');
+      expect(seen.length).toBeGreaterThan(0);
+      expect(seen.every((one) => one === undefined)).toBe(true);
+    } finally {
+      for (const server of [git, other]) {
+        server.closeAllConnections();
+        server.close();
+      }
+    }
+  });
+
   it('S9: clones a repository to where Devin looks for it, once', async () => {
     await sh(
       `cd ${target.paths.volume} && git init -q src && cd src && git -c user.name=x -c user.email=x@x commit -q --allow-empty -m x && git update-server-info`,
@@ -337,6 +387,12 @@ describe('the remote in a sandbox', () => {
     expect(lines).toContain('hello');
   });
 });
+
+async function listenOn(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
 
 describe('words and scripts', () => {
   it('T10: a real shell gives a quoted value back byte for byte', async () => {
