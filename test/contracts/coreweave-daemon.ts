@@ -14,6 +14,7 @@ import { Redactor } from '../../src/lib/secret.ts';
 import { startDaemon, type Daemon } from '../../src/orchestrator/daemon.ts';
 import { createCoreweaveProvider } from '../../src/sandboxes/coreweave/provider.ts';
 import { outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
+import type { Rules } from '../../src/session/rules.ts';
 import { recorded, type CoreweaveWorld, type SentCall } from '../support/coreweave-world.ts';
 import { SETTINGS } from '../support/coreweave-provider.ts';
 import { until } from '../support/until.ts';
@@ -27,7 +28,7 @@ interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Seconds that a sandbox lives. */
   readonly lifetimeSeconds?: number;
-  readonly bootTimeoutMs?: number;
+  readonly rules?: Partial<Rules>;
 }
 
 export function describeCoreweaveDaemon(name: string, open: () => Promise<CoreweaveWorld>): void {
@@ -104,7 +105,7 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
           }),
         tuning: {
           limits: { createMs: 6_000, platformMs: 6_000, probeMs: 6_000, snapshotMs: 4_000 },
-          rules: { bootTimeoutMs: options.bootTimeoutMs ?? 60_000, yieldGraceMs: 20_000 },
+          rules: { bootTimeoutMs: 60_000, yieldGraceMs: 20_000, ...options.rules },
         },
       });
       daemons.add(daemon);
@@ -175,7 +176,7 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
     );
 
     it('P1, P4: a sandbox that does not boot is destroyed, and another one is made', async () => {
-      await start({ bootTimeoutMs: 6_000 });
+      await start({ rules: { bootTimeoutMs: 6_000 } });
       await world.nextBootHangs();
       await serve();
       expect(said('sandbox discarded')).toBeGreaterThan(0);
@@ -193,6 +194,28 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
       expect(pid()).toBe(before);
       expect(creates(sent, nameOf(A))).toHaveLength(1);
       await endsClean();
+    });
+
+    it('P3, R2: a session whose remote keeps dying is set aside, and another one is served meanwhile', async () => {
+      await start({
+        env: { REMOTE_RESTART_LIMIT: '1' },
+        rules: { relaunchFirstMs: 50, relaunchMaxMs: 100 },
+      });
+      await serve();
+      for (let launches = 1; launches <= 2; launches += 1) {
+        await until(() => said('remote launched') === launches);
+        await connected();
+        emulator.crashRemote(A, 7);
+        await until(() => pid() === undefined);
+      }
+      await until(() => said('session given up for now') === 1);
+      emulator.enqueue({ sessionId: 'devin-ben' });
+      await until(() => emulator.session('devin-ben')?.remote !== undefined);
+      expect(await world.alive(nameOf(A))).toEqual([]);
+      expect(emulator.session(A)?.phase).toBe('pending');
+      emulator.terminate('devin-ben');
+      emulator.terminate(A);
+      await until(async () => (await alive()).length === 0 && (await world.archiveIds()).length === 0);
     });
 
     it('P5, Q9: while the credential is refused nothing is destroyed, and it goes on by itself', async () => {
@@ -252,6 +275,75 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
       await connected();
       expect(await run('cat file')).toBe('kept\n');
       await endsClean();
+    });
+
+    it('S4: a session whose archive is lost starts empty in the end, and the log says so', async () => {
+      await start();
+      await serve();
+      emulator.sleep(A);
+      await asleep();
+      const [archive = ''] = await world.archiveIds();
+      await world.deleteArchive(archive);
+      emulator.wake(A);
+      await connected();
+      expect(await run('ls file 2>/dev/null || echo empty')).toBe('empty\n');
+      expect(said('archive cannot be restored: the session starts with an empty workspace')).toBe(1);
+      await endsClean();
+    });
+
+    it('L7: an account without archives keeps its sandboxes, says so, and goes on in them', async () => {
+      const daemon = await start();
+      await world.noArchives();
+      await serve();
+      const [id] = await alive();
+      emulator.sleep(A);
+      await until(async () => (await stage()) === 'suspended');
+      expect(await alive()).toEqual([id]);
+      const ready = await fetch(`${daemon.opsUrl}/readyz`);
+      expect(ready.status).toBe(200);
+      expect(await ready.text()).toContain('degraded: no archives');
+      emulator.wake(A);
+      await until(() => said('remote launched') === 2);
+      await connected();
+      expect(await run('cat file')).toBe('kept\n');
+      expect(await alive()).toEqual([id]);
+      await endsClean();
+    });
+
+    it('S8: a served session is archived again and again, and one archive is kept', async () => {
+      await start({ rules: { checkpointEveryMs: 1_500 } });
+      await serve();
+      await until(() => said('archive ready') >= 3);
+      await until(async () => (await world.archiveIds()).length === 1);
+      expect(await run('cat file')).toBe('kept\n');
+      const [id = ''] = await alive();
+      await world.kill(id);
+      await until(() => said('remote launched') === 2);
+      await connected();
+      expect(await run('cat file')).toBe('kept\n');
+      await endsClean();
+    });
+
+    it('S6, Q7: a network policy becomes egress rules with what the remote needs, or is left to others', async () => {
+      await start();
+      emulator.enqueue({
+        sessionId: 'devin-address',
+        networkPolicy: { enabled: true, allow: [{ ipv4: '10.0.0.0/8' }] },
+      });
+      emulator.enqueue({
+        sessionId: A,
+        networkPolicy: { enabled: true, allow: [{ hostname: '*.example.com' }] },
+      });
+      if (world.egressRules) {
+        await connected();
+        const [create] = creates(sent, nameOf(A));
+        expect(create?.text).toContain('{"dnsName":"*.example.com"}');
+        expect(create?.text).toContain('{"dnsName":"127.0.0.1"}');
+        await endsClean();
+      } else await until(() => said('session not claimed') === 2);
+      expect(emulator.session('devin-address')?.phase).toBe('pending');
+      expect(log.join('')).toMatch(/"session":"devin-address","why":"network-policy"/);
+      expect(creates(sent, nameOf('devin-address'))).toEqual([]);
     });
 
     it('S5: a session that wakes while it is being suspended is served in another sandbox', async () => {

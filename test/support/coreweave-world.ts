@@ -19,6 +19,11 @@ export interface CoreweaveWorld {
   nextBootHangs(): Promise<void>;
   nextArchiveFails(): Promise<void>;
   archives(change: { readonly takeMs: number }): Promise<void>;
+  /** The account has no archives at all. */
+  noArchives(): Promise<void>;
+  deleteArchive(id: string): Promise<void>;
+  /** Whether the SDK can limit a sandbox's egress. */
+  readonly egressRules: boolean;
   /** Every call is answered UNAUTHENTICATED, until it is not. */
   credential(state: 'refused' | 'accepted'): Promise<void>;
   restartContainer(id: string): Promise<void>;
@@ -56,6 +61,13 @@ export async function memoryWorld(): Promise<CoreweaveWorld> {
     async archives({ takeMs }) {
       platform.snapshotMs = takeMs;
     },
+    async noArchives() {
+      platform.archivesSupported = false;
+    },
+    async deleteArchive(id) {
+      platform.snapshots.delete(id);
+    },
+    egressRules: true,
     async credential(state) {
       platform.refuses = state === 'refused';
     },
@@ -102,6 +114,18 @@ export async function gatewayWorld(): Promise<CoreweaveWorld> {
     nextBootHangs: () => post('/faults/boot-stuck'),
     nextArchiveFails: () => post('/faults/snapshot-fail', { stateReason: 'CWSANDBOX_FSS_CREATE_FAILED' }),
     archives: ({ takeMs }) => post('/config', { snapshotMs: takeMs }),
+    noArchives: () =>
+      post('/faults', {
+        method: 'CreateFileSystemSnapshot',
+        when: 'before',
+        code: 'UNIMPLEMENTED',
+        reason: 'CWSANDBOX_FSS_NOT_SUPPORTED',
+        domain: 'cwsandbox.com',
+        count: 0,
+      }),
+    deleteArchive: (id) => post(`/snapshots/${id}/set`, { state: 'failed', stateReason: 'lost' }),
+    // The version that this is tested with has none.
+    egressRules: false,
     credential: (wanted) => post('/faults/unauthenticated', { on: wanted === 'refused' }),
     restartContainer: (id) => post(`/sandboxes/${id}/restart-container`),
     kill: (id) => post(`/sandboxes/${id}/kill`, { state: 'failed', reason: 'killed by the platform' }),
