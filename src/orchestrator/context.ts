@@ -70,8 +70,8 @@ export interface Deps {
   readonly limits: CallLimits;
   /** Used when a claim's answer names no gateway. */
   readonly gatewayUrl: string | undefined;
-  /** When this motor was made; milliseconds since the epoch. */
-  readonly startedAt: number;
+  /** When the queue was first seen whole; undefined: not yet. Milliseconds since the epoch. */
+  readonly syncedAt: () => number | undefined;
   /** The host names that a session's sandbox may reach; undefined: as the platform does by itself. */
   readonly egressFor: (
     policy: NetworkPolicy | undefined,

@@ -13,6 +13,7 @@ import { startOpsServer } from '../ops/server.ts';
 import { createOutpostsApi } from '../outposts/api.ts';
 import { createHttp } from '../outposts/http.ts';
 import { QueueInformer } from '../outposts/queue.ts';
+import { LOOKS_APART_MS } from '../outposts/sightings.ts';
 import { createRemoteControl } from '../remote/control.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../sandboxes/names.ts';
 import type { SandboxProvider } from '../sandboxes/provider.ts';
@@ -170,6 +171,7 @@ function motorParts(options: DaemonOptions, opened: Opened): MotorParts {
         random,
         log,
         acceptorId: acceptor,
+        looksApartMs: LOOKS_APART_MS,
         cursor: cursorStore(stateDir, nodeDisk, devin),
         settings: { ...timing, callMs: DEFAULT_LIMITS.apiMs },
         onReconnect: metrics.reconnect,

@@ -86,6 +86,7 @@ export class Motor {
   readonly #lanes: Workqueue;
   readonly #janitor: Janitor;
   #requestPausedAt: number | undefined;
+  #syncedAt: number | undefined;
 
   /** @param plan another planner than the real one sees every view and decides: coverage and counter-proofs */
   constructor(parts: MotorParts, plan: Planner = nextStep) {
@@ -95,7 +96,10 @@ export class Motor {
     this.queue = parts.openQueue({
       onChange: (sessionId) => this.#onChange(sessionId),
       keep: (sessionId) => this.records.get(identity.nameOf(sessionId)) !== undefined,
-      onSynced: () => this.#wakeAll(),
+      onSynced: () => {
+        this.#syncedAt = clock.now();
+        this.#wakeAll();
+      },
     });
     this.gate = new AdmissionGate({
       index: this.records,
@@ -116,7 +120,7 @@ export class Motor {
     });
     const deps: Deps = {
       ...parts,
-      startedAt: clock.now(),
+      syncedAt: () => this.#syncedAt,
       queue: this.queue,
       index: this.records,
       claims: this.#claims,

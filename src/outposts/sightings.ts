@@ -2,7 +2,8 @@
  * What is known of every session, and how it changes with what is read. No I/O: the informer (queue.ts) feeds it.
  *
  * - An event of the watch starts a count of looks when the gist changes; only reads of our own raise it, because
- *   delivery is at-least-once and one flash may arrive three times.
+ *   delivery is at-least-once and one flash may arrive three times; and only some time after the last that counted,
+ *   because an event, a look and a list may all fall into one flash.
  * - A read older than what is known (both tell their `updatedAt`) changes nothing.
  * - `terminated` is final: a session that was terminated and then leaves the queue is not asleep.
  */
@@ -18,11 +19,18 @@ interface Row {
   readonly sighting: Sighting;
   /** The list during which it was last seen. */
   readonly touched: number;
+  /** When a look was last counted. */
+  readonly countedAt: number;
 }
+
+/** Three looks span two seconds: longer than a status was seen to flash. */
+export const LOOKS_APART_MS = 1_000;
 
 export interface SightingsOptions {
   readonly clock: Clock;
   readonly acceptorId: string;
+  /** Looks count only this far from each other. */
+  readonly looksApartMs: number;
   readonly onChange: (sessionId: string) => void;
   /** Sessions that stay known though they left the queue. */
   readonly keep: (sessionId: string) => boolean;
@@ -98,10 +106,14 @@ export class Sightings {
   }
 
   #set(sessionId: string, gist: Gist, entry: QueueEntry | undefined, source: Source): boolean {
-    const before = this.#rows.get(sessionId)?.sighting;
+    const { clock, looksApartMs } = this.#options;
+    const now = clock.now();
+    const row = this.#rows.get(sessionId);
+    const before = row?.sighting;
     const same = before?.gist === gist;
-    const looks = same ? before.looks + (source === 'read' ? 1 : 0) : 1;
-    const now = this.#options.clock.now();
+    const lastAt = same ? row?.countedAt : undefined;
+    const counts = lastAt === undefined || (source === 'read' && now - lastAt >= looksApartMs);
+    const looks = (same ? before.looks : 0) + (counts ? 1 : 0);
     // The watch tells old news again when it is reopened: an event says nothing of how things are now.
     const readAt = source === 'event' ? before?.readAt : now;
     const sighting = {
@@ -110,7 +122,8 @@ export class Sightings {
       ...(readAt === undefined ? {} : { readAt }),
       ...(entry === undefined ? {} : { entry }),
     };
-    this.#rows.set(sessionId, { sighting, touched: this.#lists });
+    const countedAt = counts ? now : lastAt;
+    this.#rows.set(sessionId, { sighting, touched: this.#lists, countedAt });
     if (gist === 'available' && entry !== undefined) this.line.put(entry, now);
     else this.line.remove(sessionId);
     const news = !same || differs(before.entry, entry);
@@ -123,7 +136,7 @@ export class Sightings {
     if (row === undefined) return;
     const sighting =
       source === 'event' ? row.sighting : { ...row.sighting, readAt: this.#options.clock.now() };
-    this.#rows.set(sessionId, { sighting, touched: this.#lists });
+    this.#rows.set(sessionId, { ...row, sighting, touched: this.#lists });
   }
 }
 

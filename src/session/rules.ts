@@ -36,7 +36,8 @@ export const DEFAULT_RULES: Rules = {
   suspendLooks: 3,
   yieldLooks: 2,
   exitLooks: 5,
-  confirmEveryMs: 1_500,
+  // Looks count a second apart.
+  confirmEveryMs: 1_200,
   probeEveryMs: 15_000,
   bootPollMs: 500,
   // Devin gives up on a session that finds no machine within about five minutes; two tries must fit.

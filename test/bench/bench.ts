@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { startEmulator } from '../../src/emulator/emulator.ts';
 import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import { silentLogger } from '../../src/lib/log.ts';
-import { Sightings } from '../../src/outposts/sightings.ts';
+import { LOOKS_APART_MS, Sightings } from '../../src/outposts/sightings.ts';
 import type { QueueEntry } from '../../src/session/session.ts';
 import { nodeDisk } from '../../src/state/node-disk.ts';
 import { openSessionIndex } from '../../src/state/session-index.ts';
@@ -124,6 +124,7 @@ function events(): void {
     const sightings = new Sightings({
       clock: systemClock,
       acceptorId: 'me',
+      looksApartMs: LOOKS_APART_MS,
       onChange: () => undefined,
       keep: () => false,
     });

@@ -65,10 +65,10 @@ describe('a claim that we did not make', () => {
       turn: 1,
       failed: undefined,
     };
-    const setup = (startedAt: number) => {
+    const setup = (syncedAt: number) => {
       const deps = {
         clock: { now: () => 100_000 },
-        startedAt,
+        syncedAt: () => syncedAt,
         queue: {
           look: async () => ({ gist: 'held', looks: 1 }),
           sighting: () => ({ gist: 'held', looks: 1 }),

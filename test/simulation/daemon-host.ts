@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS, type Identity } from '../../src/orchestrator/context.ts
 import { Motor, type MotorParts } from '../../src/orchestrator/motor.ts';
 import type { Recorder } from '../../src/orchestrator/recorder.ts';
 import { QueueInformer } from '../../src/outposts/queue.ts';
+import { LOOKS_APART_MS } from '../../src/outposts/sightings.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
 import { nextStep, type Planner } from '../../src/session/plan.ts';
 import { openSessionIndex, type SessionIndex } from '../../src/state/session-index.ts';
@@ -209,6 +210,7 @@ export class DaemonHost {
           random,
           log,
           acceptorId,
+          looksApartMs: LOOKS_APART_MS,
           cursor: {
             load: async () => {
               const bytes = await disk.read(cursorPath);

@@ -31,6 +31,11 @@ const FOUND: readonly (readonly [seed: number, fault: string])[] = [
   [123, 'a claim on an ended session was released again and again'],
   [355, 'a claim that arrived late put one session more than allowed to work'],
   [10_139, 'a marker that could not be read, after other failures, left another daemon’s workspace behind'],
+  [
+    1_796_133_207_289,
+    'a claim of an earlier life was taken for a stranger’s, because the queue was silent for a minute after the start',
+  ],
+  [1_796_133_207_546, 'an event, a look and a list within one flash of "suspended" were believed'],
 ];
 
 describe('faults found by the simulation stay repaired', () => {

@@ -86,7 +86,7 @@ interface GatewayState {
     readonly state: string;
     readonly tags: readonly string[];
   }[];
-  readonly snapshots: readonly { readonly snapshotId: string }[];
+  readonly snapshots: readonly { readonly id: string }[];
 }
 
 const ALIVE: ReadonlySet<string> = new Set(['pending', 'creating', 'running']);
@@ -137,7 +137,7 @@ export async function gatewayWorld(): Promise<CoreweaveWorld> {
         .map(({ sandboxId }) => sandboxId);
     },
     async archiveIds() {
-      return (await state()).snapshots.map(({ snapshotId }) => snapshotId);
+      return (await state()).snapshots.map(({ id }) => id);
     },
     close: () => gateway[Symbol.asyncDispose](),
   };

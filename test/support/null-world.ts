@@ -161,6 +161,7 @@ export async function startMotor(setup: MotorSetup): Promise<Motor> {
         ...hooks,
         api,
         acceptorId,
+        looksApartMs: 0,
         clock: systemClock,
         random: systemRandom,
         log: silentLogger,

@@ -62,7 +62,10 @@ async function stepBack(ctx: StepContext): Promise<void> {
   else await ctx.save(enter('suspended', ctx.now));
 }
 
-/** Until then a claim without a record is one of an earlier life whose index was lost. */
+/**
+ * So long after the queue was first seen a claim without a record is one of an earlier life whose index was lost. Not
+ * after the start: the queue may have been silent for a while.
+ */
 const STARTUP_MS = 60_000;
 
 /**
@@ -70,7 +73,7 @@ const STARTUP_MS = 60_000;
  * answer. Without a free slot the claim is given back, so that another daemon can serve it.
  */
 export async function adopt(ctx: StepContext): Promise<StepResult> {
-  const { index, queue, gate, limits, startedAt } = ctx.deps;
+  const { index, queue, gate, limits, syncedAt } = ctx.deps;
   // The watch repeats old news: what is taken up must be ours now.
   const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
   if (gist !== 'held') return undefined;
@@ -79,7 +82,7 @@ export async function adopt(ctx: StepContext): Promise<StepResult> {
     const entry = queue.sighting(ctx.sessionId).entry;
     // A sandbox that is alive counts against the limit whatever the limit says; a claim alone can be given back.
     const machine = await hasMachine(ctx);
-    if (!machine && ctx.now - startedAt > STARTUP_MS) return foreign(ctx);
+    if (!machine && ctx.now - (syncedAt() ?? ctx.now) > STARTUP_MS) return foreign(ctx);
     if (!machine && gate.used >= gate.max) return await release(ctx);
     ctx.put(newRecord(entry ?? { sessionId: ctx.sessionId, kind: 'unknown' }, 'claimed', 1, ctx.now));
     await index.commit();
