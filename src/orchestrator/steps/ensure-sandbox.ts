@@ -107,7 +107,8 @@ export async function destroySpares(ctx: StepContext, spares: readonly SandboxIn
 
 async function create(ctx: StepContext): Promise<void> {
   const { provider, identity, limits, random } = ctx.deps;
-  const { archive, older } = await chooseArchive(ctx);
+  const { archive, older, lost } = await chooseArchive(ctx);
+  if (lost === true) noteEmptyStart(ctx, 'the platform says that it has failed');
   const createTag = `dvo-create-${random.id().slice(0, 16)}`;
   const obsolete = [...new Set([...(ctx.record.obsolete ?? []), ...older])];
   const egress = await reachable(ctx);
@@ -119,6 +120,7 @@ async function create(ctx: StepContext): Promise<void> {
         createTag,
         ...(obsolete.length > 0 ? { obsolete } : {}),
         ...(archive === undefined ? {} : { archive }),
+        ...(lost === true ? { startEmpty: true } : {}),
       },
       clear: OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt' && key !== 'createTag'),
     }),
@@ -175,15 +177,21 @@ async function afterFailedCreate(
     ctx.amend({ clear: ['createAskedAt'] });
     return;
   }
-  ctx.log.error('archive cannot be restored: the session starts with an empty workspace', {
-    archive: archive.snapshotId,
-    error: describeError(error),
-  });
+  noteEmptyStart(ctx, describeError(error));
   await ctx.save({ set: { startEmpty: true, failures: 0 }, clear: ['createAskedAt'] });
+}
+
+function noteEmptyStart(ctx: StepContext, error: string): void {
+  ctx.log.error('archive cannot be restored: the session starts with an empty workspace', {
+    archive: ctx.record.archive?.snapshotId,
+    error,
+  });
 }
 
 interface Choice {
   readonly archive: Archive | undefined;
+  /** The only archive that there was has failed since: no try can help. */
+  readonly lost?: true;
   /** Other archives of the session, ready or failed, that the chosen one makes needless. */
   readonly older: readonly string[];
 }
@@ -198,7 +206,11 @@ async function chooseArchive(ctx: StepContext): Promise<Choice> {
   const { ready, failed } = await findArchives(ctx);
   const [newest, ...rest] = ready;
   const older = [...rest.map(({ snapshotId }) => snapshotId), ...failed];
-  if (newest === undefined || newest.snapshotId === record.archive?.snapshotId) {
+  const recordedId = record.archive?.snapshotId;
+  if (newest === undefined && recordedId !== undefined && failed.includes(recordedId)) {
+    return { archive: undefined, older, lost: true };
+  }
+  if (newest === undefined || newest.snapshotId === recordedId) {
     return { archive: record.archive, older };
   }
   ctx.log.info('archive found by name', { archive: newest.snapshotId, takenAt: newest.takenAt });
