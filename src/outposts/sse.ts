@@ -11,17 +11,19 @@ const LARGEST_EVENT_CHARACTERS = 4 * 1024 * 1024;
 export async function* readSse(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<SseItem> {
   const decoder = new TextDecoder();
   const ready: SseItem[] = [];
-  let pending = 0;
+  let overflow = false;
   const parser = createParser({
+    // Counted by the parser: a comment between the lines of an event is an item, and frees nothing.
+    maxBufferSize: LARGEST_EVENT_CHARACTERS,
     onEvent: (event) => ready.push({ kind: 'event', data: event.data }),
     onComment: () => ready.push({ kind: 'comment' }),
+    onError: ({ type }) => {
+      if (type === 'max-buffer-size-exceeded') overflow = true;
+    },
   });
   for await (const chunk of chunks) {
-    const text = decoder.decode(chunk, { stream: true });
-    pending += text.length;
-    parser.feed(text);
-    if (ready.length > 0) pending = 0;
-    if (pending > LARGEST_EVENT_CHARACTERS) throw new ApiError('watch: an event is too large');
+    parser.feed(decoder.decode(chunk, { stream: true }));
     yield* ready.splice(0);
+    if (overflow) throw new ApiError('watch: an event is too large');
   }
 }
