@@ -17,6 +17,8 @@ import type { StepResult } from './steps/step.ts';
 
 /** Waits between tries of one failing step. */
 const RETRY: BackoffPolicy = { firstMs: 500, maxMs: 30_000, factor: 2 };
+/** A server that asks to be left alone is obeyed this long: its mistake must not park a session for years. */
+const LONGEST_HINT_MS = 300_000;
 /** A pass that has done this many steps lets others run first. */
 const STEPS_PER_PASS = 30;
 const REPEATS_PER_PASS = 3;
@@ -123,7 +125,8 @@ export class Reconciler {
     const asked = isProviderError(error) || error instanceof ApiError ? error.retryAfterMs : undefined;
     // Tries, not failures: what is waited out is not counted against the session, but is paced all the same.
     const tries = (lane.failed?.step === step.do ? lane.failed.tries : 0) + 1;
-    const retryAt = now + Math.max(asked ?? 0, backoffMs(RETRY, tries, random.next()));
+    const hint = Math.min(asked ?? 0, LONGEST_HINT_MS);
+    const retryAt = now + Math.max(hint, backoffMs(RETRY, tries, random.next()));
     lane.failed = { step: step.do, retryAt, tries };
     log.warn('step failed', {
       session: lane.sessionId,

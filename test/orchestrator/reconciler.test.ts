@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../src/lib/log.ts';
+import type { Deps } from '../../src/orchestrator/context.ts';
+import { Reconciler } from '../../src/orchestrator/reconciler.ts';
+import { ApiError } from '../../src/outposts/outposts.ts';
+import { ProviderError } from '../../src/sandboxes/provider.ts';
+import { record } from '../session/view.ts';
+
+describe('a step that fails', () => {
+  /** When a session whose looks at the queue fail like this is looked at again. */
+  async function againAfter(error: Error): Promise<number | undefined> {
+    const deps = {
+      clock: { now: () => 0, sleep: () => new Promise(() => undefined) },
+      random: { next: () => 0.5 },
+      log: silentLogger,
+      recorder: { step: () => undefined },
+      gate: { pause: () => undefined },
+      index: { get: () => record('serving'), put: () => undefined },
+      identity: { nameOf: () => 'dvo-1', acceptorId: 'me' },
+      queue: { sighting: () => ({ gist: 'held', looks: 1 }), look: () => Promise.reject(error) },
+      limits: { apiMs: 1 },
+    } as unknown as Deps;
+    const look = () => ({ kind: 'step', step: { do: 'look' } }) as const;
+    return await new Reconciler(deps, new AbortController().signal, look).pass('devin-1');
+  }
+
+  it('Q9: is tried again when the server asked for it', async () => {
+    expect(await againAfter(new ApiError('busy', { status: 429, retryAfterMs: 120_000 }))).toBe(120_000);
+  });
+
+  it('Q9: is not parked for years by a server that asks for it', async () => {
+    const years = 999_999_999_000;
+    expect(await againAfter(new ApiError('busy', { status: 429, retryAfterMs: years }))).toBe(300_000);
+    expect(await againAfter(new ProviderError('exhausted', 'busy', { retryAfterMs: years }))).toBe(300_000);
+  });
+});
