@@ -56,11 +56,16 @@ export const FAILURES: z.ZodType<FailureHistory> = z.object({
   reason: z.string(),
 });
 
+/** Passed on as it is: a copy would leave out a row named `__proto__` without a word. */
+const rows = z.custom<Readonly<Record<string, unknown>>>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+);
+
 /** The document without judging its records one by one. */
 export const INDEX_FILE = z.object({
   version: z.number(),
   outpostId: z.string(),
   acceptorId: z.string(),
-  sessions: z.record(z.string(), z.unknown()),
-  failures: z.record(z.string(), z.unknown()).default({}),
+  sessions: rows,
+  failures: rows.default({}),
 });

@@ -21,6 +21,7 @@ export interface SessionIndex {
   put(name: SandboxName, record: SessionRecord): void;
   delete(name: SandboxName): void;
   failures(name: SandboxName): FailureHistory | undefined;
+  histories(): IterableIterator<[SandboxName, FailureHistory]>;
   putFailures(name: SandboxName, history: FailureHistory): void;
   clearFailures(name: SandboxName): void;
   /**
@@ -53,7 +54,10 @@ export async function openSessionIndex(
   const path = join(options.stateDir, 'sandbox_index.json');
   const { disk, clock, log, outpostId, acceptorId } = options;
   const read = await readIndex({ disk, clock, log, path, outpostId, acceptorId });
-  return { index: new FileIndex(options, path, read.sessions, read.failures), origin: read.origin };
+  const index = new FileIndex(options, path, read.sessions, read.failures);
+  // The file that held them lies aside: until they are written again, they stand in memory only.
+  if (read.origin === 'rebuilding') index.rewrite();
+  return { index, origin: read.origin };
 }
 
 class FileIndex implements SessionIndex {
@@ -79,6 +83,11 @@ class FileIndex implements SessionIndex {
     this.#path = path;
     this.#sessions = sessions;
     this.#failures = failures;
+  }
+
+  /** Writes everything again, though nothing has changed. */
+  rewrite(): void {
+    this.#changed(true);
   }
 
   get size(): number {
@@ -107,6 +116,10 @@ class FileIndex implements SessionIndex {
 
   failures(name: SandboxName): FailureHistory | undefined {
     return this.#failures.get(name);
+  }
+
+  histories(): IterableIterator<[SandboxName, FailureHistory]> {
+    return this.#failures.entries();
   }
 
   putFailures(name: SandboxName, history: FailureHistory): void {

@@ -111,6 +111,9 @@ describe('the session index', () => {
     expect(origin).toBe('rebuilding');
     expect(index.get('dvo-good')).toEqual(record('serving'));
     expect((await readdir(stateDir)).some((name) => name.includes('damaged'))).toBe(true);
+    // A kill before the first change must not cost them.
+    await until(async () => (await nodeDisk.read(indexPath(stateDir))) !== undefined);
+    expect((await open(stateDir)).index.get('dvo-good')).toEqual(record('serving'));
   });
 
   it('T2: whatever bytes the file holds, none of them is lost', async () => {
