@@ -1,12 +1,19 @@
 /**
- * Compares the platform with our records: adopts what a lost index forgot, removes what nothing needs, and notices
- * sandboxes that are gone. It acts only after a whole pass over queue and platform, and errs on the side of leaving.
+ * Compares the platform with our records: adopts what a lost index forgot, removes what nothing needs (of our own
+ * memory too), and notices sandboxes that are gone. It acts only after a whole pass over queue and platform, and errs
+ * on the side of leaving.
  */
 import type { Call } from '../lib/deadline.ts';
 import { describeError } from '../lib/errors.ts';
 import type { SandboxInfo } from '../sandboxes/provider.ts';
 import { newRecord } from '../session/amend.ts';
-import { judgeStray, sweepAllowance, type StrayMarker, type Verdict } from '../session/cleanup.ts';
+import {
+  isOutlived,
+  judgeStray,
+  sweepAllowance,
+  type StrayMarker,
+  type Verdict,
+} from '../session/cleanup.ts';
 import type { Deps } from './context.ts';
 import { ownMarker } from './steps/find-sandbox.ts';
 
@@ -59,6 +66,7 @@ export class Janitor {
     for (const info of strays) judged.push(await this.#judge(info, call));
     for (const one of judged) if (one.verdict.do === 'adopt') await this.#adopt(one);
     await this.#destroy(judged, listed.length, call);
+    this.#forgetFailures();
     this.#sweeps += 1;
     deps.recorder.janitor('sweep');
   }
@@ -68,6 +76,15 @@ export class Janitor {
     const ids = new Set(listed.map((info) => info.id));
     for (const id of ids) if (!this.#firstSeen.has(id)) this.#firstSeen.set(id, now);
     for (const id of this.#firstSeen.keys()) if (!ids.has(id)) this.#firstSeen.delete(id);
+  }
+
+  /** A session that left the queue between two tries tells nobody that it did. */
+  #forgetFailures(): void {
+    const { index, queue, clock } = this.#options.deps;
+    for (const [name, history] of [...index.histories()]) {
+      const sighting = queue.sighting(history.sessionId);
+      if (isOutlived(history, index.get(name), sighting, clock.now())) index.clearFailures(name);
+    }
   }
 
   /** A list that lacks a record's sandbox proves nothing; its own lane asks for that one. */

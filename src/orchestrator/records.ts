@@ -58,6 +58,7 @@ export function createRecords(index: SessionIndex): Records {
       index.delete(name);
     },
     failures: (name) => index.failures(name),
+    histories: () => index.histories(),
     putFailures: (name, history) => index.putFailures(name, history),
     clearFailures: (name) => index.clearFailures(name),
     commit: () => index.commit(),

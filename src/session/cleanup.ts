@@ -2,7 +2,7 @@
  * What the janitor may do with a sandbox that carries our acceptor tag but belongs to no record. Pure. Every
  * doubt ends in "leave": a sandbox too many costs money, one too few costs somebody's work.
  */
-import type { SessionRecord } from './session.ts';
+import type { FailureHistory, Sighting, SessionRecord } from './session.ts';
 
 export interface Stray {
   readonly state: 'starting' | 'running' | 'ending';
@@ -77,4 +77,18 @@ export function sweepAllowance(condemned: number, total: number): number {
   const cap = Math.max(5, Math.ceil(total / 10));
   if (condemned > 5 && condemned * 2 > total) return 0;
   return Math.min(condemned, cap);
+}
+
+/**
+ * Whether the failures of a session need not be remembered any more: it has cooled down and left the queue, and we
+ * have nothing of it. Should it come back, it deserves a new try.
+ */
+export function isOutlived(
+  history: FailureHistory,
+  record: SessionRecord | undefined,
+  sighting: Sighting,
+  now: number,
+): boolean {
+  if (record !== undefined || now < history.coolUntil) return false;
+  return sighting.gist === 'absent' || sighting.gist === 'terminated';
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { admission, coolDownMs, type AdmissionRules } from '../../src/session/admission.ts';
 import { amend, archived, enter, newRecord, OF_THE_SANDBOX } from '../../src/session/amend.ts';
-import { judgeStray, sweepAllowance, type Stray } from '../../src/session/cleanup.ts';
+import { isOutlived, judgeStray, sweepAllowance, type Stray } from '../../src/session/cleanup.ts';
 import { gistOf } from '../../src/session/gist.ts';
 import { DEFAULT_RULES } from '../../src/session/rules.ts';
 import { STAGES, type QueueEntry, type SessionRecord } from '../../src/session/session.ts';
@@ -179,5 +179,23 @@ describe('changing a record', () => {
 
   it('makes a record that every stage accepts', () => {
     for (const stage of STAGES) expect(newRecord(entry(), stage, 1, NOW).stage).toBe(stage);
+  });
+});
+
+describe('the memory of failures', () => {
+  const history = { sessionId: 'devin-1', attempts: 2, coolUntil: NOW, reason: 'x' };
+  const gone = { gist: 'absent', looks: 1 } as const;
+
+  it('ends when the session has cooled down and left the queue, and nothing of it is here', () => {
+    expect(isOutlived(history, undefined, gone, NOW)).toBe(true);
+    expect(isOutlived(history, undefined, { gist: 'terminated', looks: 1 }, NOW)).toBe(true);
+  });
+
+  it('goes on while it cools down, waits, is served elsewhere, has a record, or nothing is known', () => {
+    expect(isOutlived(history, undefined, gone, NOW - 1)).toBe(false);
+    expect(isOutlived(history, record('suspended'), gone, NOW)).toBe(false);
+    for (const gist of ['available', 'held', 'elsewhere', 'over', 'unseen', 'unclear'] as const) {
+      expect(isOutlived(history, undefined, { gist, looks: 9 }, NOW), gist).toBe(false);
+    }
   });
 });

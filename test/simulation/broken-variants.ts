@@ -198,6 +198,7 @@ function withPut(index: SessionIndex, put: (name: string, record: SessionRecord)
     put,
     delete: (name) => index.delete(name),
     failures: (name) => index.failures(name),
+    histories: () => index.histories(),
     putFailures: (name, history) => index.putFailures(name, history),
     clearFailures: (name) => index.clearFailures(name),
     commit: () => index.commit(),
