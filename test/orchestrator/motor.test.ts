@@ -1,5 +1,5 @@
 /** The motor on a real queue (the emulator) and a platform that does what a test says. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -10,6 +10,7 @@ import type { Marker } from '../../src/remote/port.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
 import { ProviderError, type SandboxInfo, type SandboxProvider } from '../../src/sandboxes/provider.ts';
 import type { Rules } from '../../src/session/rules.ts';
+import { record } from '../session/view.ts';
 import { nullWorld, startMotor, type NullWorld } from '../support/null-world.ts';
 import { until } from '../support/until.ts';
 
@@ -87,6 +88,37 @@ describe('the motor', () => {
     }
     await until(() => motor?.gate.used === 0 && world.sandboxes.size === 0);
     expect(motor?.records.size).toBe(0);
+  });
+
+  it('P3: a session that was being given up when the daemon died cools down after the restart', async () => {
+    const archive = { snapshotId: 'snap-1', takenAt: 1, sandboxId: 'null-1' };
+    const dying = record('suspending', { sessionId: 'devin-poison', ending: 'give-up', archive });
+    const sessions = { [nameOf('devin-poison')]: dying };
+    const owner = { version: 1, outpostId: emulator.outpostId, acceptorId: 'bench' };
+    await writeFile(join(stateDir, 'sandbox_index.json'), JSON.stringify({ ...owner, sessions }));
+    emulator.enqueue({ sessionId: 'devin-poison' });
+    emulator.steal('devin-poison', 'bench');
+    // The record is looked at before the queue is known.
+    emulator.fault({ route: 'list', kind: 'delay', ms: 300, count: 1 });
+    await start();
+    await until(() => emulator.session('devin-poison')?.phase === 'pending', { what: 'its claim is given back' });
+    await until(() => motor?.admissions.refusals.get('devin-poison') === 'cooling-down');
+    expect(stageOf('devin-poison')).toBe('suspended');
+    expect(world.sandboxes.size).toBe(0);
+  });
+
+  it('forgets the failures of sessions that have left the queue, and of no others', async () => {
+    const { records } = await start();
+    emulator.enqueue({ sessionId: 'devin-waits', platform: 'windows' });
+    const history = { attempts: 2, coolUntil: 0, reason: 'x' };
+    for (const sessionId of ['devin-gone', 'devin-waits'])
+      records.putFailures(nameOf(sessionId), { sessionId, ...history });
+    records.putFailures(nameOf('devin-cools'), { sessionId: 'devin-cools', ...history, coolUntil: 1e14 });
+    await until(() => records.failures(nameOf('devin-gone')) === undefined);
+    expect([...records.histories()].map(([, { sessionId }]) => sessionId)).toEqual([
+      'devin-waits',
+      'devin-cools',
+    ]);
   });
 
   it('J1: destroys nothing while the queue cannot be read whole', async () => {

@@ -74,3 +74,16 @@ export function createUnsettled(ctx: StepContext): StepResult {
     ? { again: Math.min(visibleAt, ctx.now + Math.max(250, listLagMs / 4)) }
     : undefined;
 }
+
+/**
+ * Gives our claim back. Right after a start the queue has not been read: then it may be ours, and a release of what is
+ * not is refused and harmless. A claim kept here would take the session up again at once, whatever it is to wait for.
+ */
+export async function releaseClaim(ctx: StepContext): Promise<void> {
+  const { queue, claims, identity, limits } = ctx.deps;
+  const { gist, entry } = queue.sighting(ctx.sessionId);
+  if (gist === 'unseen' || entry?.acceptorId === identity.acceptorId) {
+    await claims.release(ctx.sessionId, ctx.call(limits.apiMs));
+  }
+  claims.drop(ctx.sessionId);
+}

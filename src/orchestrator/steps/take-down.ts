@@ -11,7 +11,7 @@ import type { StepContext } from '../context.ts';
 import { salvage } from './archive.ts';
 import { destroySpares, noteLoss } from './ensure-sandbox.ts';
 import { findSandboxes } from './find-sandbox.ts';
-import { createUnsettled, inspect, sandboxFact, target, type StepResult } from './step.ts';
+import { createUnsettled, inspect, releaseClaim, sandboxFact, target, type StepResult } from './step.ts';
 
 /** Lets go of a session that has no remote. A machine that exists after all goes on to be taken down. */
 export async function withdraw(ctx: StepContext, ending: Ending): Promise<StepResult> {
@@ -162,12 +162,7 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
 }
 
 async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
-  const { claims, limits, queue, identity } = ctx.deps;
-  const { entry } = queue.sighting(ctx.sessionId);
-  if (entry?.acceptorId === identity.acceptorId) {
-    await claims.release(ctx.sessionId, ctx.call(limits.apiMs));
-  }
-  claims.drop(ctx.sessionId);
+  await releaseClaim(ctx);
   const { record } = ctx;
   if (record.archive === undefined && !kept) {
     await ctx.remove();

@@ -1,7 +1,7 @@
 /** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
 import { enter } from '../../session/amend.ts';
 import type { StepContext } from '../context.ts';
-import { createUnsettled, type StepResult } from './step.ts';
+import { createUnsettled, releaseClaim, type StepResult } from './step.ts';
 import { isForeign } from './take-down.ts';
 
 export async function terminate(ctx: StepContext, why: 'terminated' | 'expired'): Promise<StepResult> {
@@ -14,7 +14,7 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
   const unsettled = createUnsettled(ctx);
   if (unsettled !== undefined) return unsettled;
   await deleteArchives(ctx, why);
-  await release(ctx);
+  await releaseClaim(ctx);
   ctx.deps.index.clearFailures(ctx.lane.name);
   await ctx.remove();
   ctx.log.info('session gone: nothing of it is left');
@@ -65,12 +65,4 @@ async function deleteArchives(ctx: StepContext, why: 'terminated' | 'expired'): 
     recorder.archive('deleted');
     ctx.log.info('archive deleted', { archive: id });
   }
-}
-
-async function release(ctx: StepContext): Promise<void> {
-  const { queue, claims, identity, limits } = ctx.deps;
-  if (queue.sighting(ctx.sessionId).entry?.acceptorId === identity.acceptorId) {
-    await claims.release(ctx.sessionId, ctx.call(limits.apiMs));
-  }
-  claims.drop(ctx.sessionId);
 }
