@@ -16,7 +16,10 @@ export async function* readSse(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
     // Counted by the parser: a comment between the lines of an event is an item, and frees nothing.
     maxBufferSize: LARGEST_EVENT_CHARACTERS,
     onEvent: (event) => ready.push({ kind: 'event', data: event.data }),
-    onComment: () => ready.push({ kind: 'comment' }),
+    // That the stream is alive is said once: a flood of comments must not keep the loop from everything else.
+    onComment: () => {
+      if (ready.at(-1)?.kind !== 'comment') ready.push({ kind: 'comment' });
+    },
     onError: ({ type }) => {
       if (type === 'max-buffer-size-exceeded') overflow = true;
     },

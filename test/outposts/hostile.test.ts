@@ -72,6 +72,10 @@ async function itemsOf(chunks: readonly Uint8Array[]): Promise<readonly SseItem[
   return items;
 }
 
+function eventsOf(items: readonly SseItem[]): readonly string[] {
+  return items.flatMap((item) => (item.kind === 'event' ? [item.data] : []));
+}
+
 describe('Q3, Q9: whatever Devin answers', () => {
   it('a list is read or refused, and every entry of it is sound', async () => {
     await fc.assert(
@@ -190,16 +194,25 @@ describe('W5: a stream of events', () => {
                 : one.map((data) => `data: ${data}${end}`).join('') + end,
             )
             .join('');
-          const expected = items.map((one) =>
-            one === 'comment' ? { kind: 'comment' } : { kind: 'event', data: one.join('\n') },
-          );
+          const expected = items.flatMap((one) => (one === 'comment' ? [] : [one.join('\n')]));
           const bytes = Buffer.from(text);
-          expect(await itemsOf(cutUp(bytes, cuts))).toEqual(expected);
-          const cut = await itemsOf(cutUp(bytes.subarray(0, Math.floor(stop * bytes.length)), cuts));
+          const whole = await itemsOf(cutUp(bytes, cuts));
+          expect(eventsOf(whole)).toEqual(expected);
+          expect(whole.some(({ kind }) => kind === 'comment')).toBe(items.includes('comment'));
+          const cut = eventsOf(
+            await itemsOf(cutUp(bytes.subarray(0, Math.floor(stop * bytes.length)), cuts)),
+          );
           expect(cut).toEqual(expected.slice(0, cut.length));
         },
       ),
     );
+  });
+
+  it('says of a flood of comments only that the stream is alive', async () => {
+    const flood = Buffer.from(': keepalive\n'.repeat(5_000));
+    expect(await itemsOf([flood, flood])).toEqual([{ kind: 'comment' }, { kind: 'comment' }]);
+    const between = Buffer.from(`${flood.toString()}data: one\n\n${flood.toString()}`);
+    expect((await itemsOf([between])).map(({ kind }) => kind)).toEqual(['comment', 'event', 'comment']);
   });
 
   it.each([
