@@ -81,7 +81,7 @@ export class Janitor {
   /** A session that left the queue between two tries tells nobody that it did. */
   #forgetFailures(): void {
     const { index, queue, clock } = this.#options.deps;
-    for (const [name, history] of [...index.histories()]) {
+    for (const [name, history] of index.histories()) {
       const sighting = queue.sighting(history.sessionId);
       if (isOutlived(history, index.get(name), sighting, clock.now())) index.clearFailures(name);
     }

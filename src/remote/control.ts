@@ -10,7 +10,7 @@ import { BinaryCache } from './binary-cache.ts';
 import { Distribution } from './distribution.ts';
 import { launchRemote } from './launch.ts';
 import { placesIn } from './places.ts';
-import type { Marker, RemoteControl } from './port.ts';
+import type { Marker, RemoteControl, Target } from './port.ts';
 import { prepareSandbox, type Delivery } from './prepare.ts';
 import { probeRemote } from './probe.ts';
 import { cloneRepos } from './repos.ts';
@@ -71,9 +71,16 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
       const places = placesIn(target.paths, settings);
       const preparing = { scripts, cache, delivery: settings.delivery, user };
       const report = await prepareSandbox(preparing, target, places, request, call);
+      if (report.condemned) return report;
       const cloned = await cloneRepos(scripts, cloning, target, places, call);
       return { ...report, notes: [...report.notes, ...cloned] };
     },
+    async condemn(target, call) {
+      await provider.writeFile(target.sandboxId, condemnedFile(target), Buffer.from(target.sandboxId), call);
+      return await readMarker(provider, target.sandboxId, target.paths.volume, call);
+    },
+    spare: (target, call) =>
+      provider.writeFile(target.sandboxId, condemnedFile(target), Buffer.from(''), call),
     launch: (target, request, call) =>
       launchRemote(
         { scripts, user, chromePath: settings.chromePath, desktop: settings.desktop },
@@ -85,6 +92,11 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
     probe: (target, call) => probeRemote(scripts, target, call),
     stop: (target, launchId, call) => stopRemote(scripts, target, launchId, call),
   };
+}
+
+/** It holds the id of the sandbox that is meant: an archive carries the file on into others. */
+function condemnedFile(target: Target): string {
+  return `${target.paths.volume}/.dvo/condemned`;
 }
 
 /**

@@ -33,7 +33,13 @@ export interface PrepareRequest {
   readonly marker: Marker;
 }
 
+/** Its marker is written; but another daemon had begun to destroy the sandbox, and may yet do it. */
+export interface Condemned {
+  readonly condemned: true;
+}
+
 export interface PrepareReport {
+  readonly condemned: false;
   /** False when a verified copy was already in the volume. */
   readonly downloaded: boolean;
   /** What was installed or cloned, in words, for the log. */
@@ -74,7 +80,15 @@ export interface RemoteControl {
    * Marker (replacing another acceptor's: this takes the sandbox over), directories, tools, repositories, verified
    * binary. Safe to repeat; quick when all is there.
    */
-  prepare(target: Target, request: PrepareRequest, call: Call): Promise<PrepareReport>;
+  prepare(target: Target, request: PrepareRequest, call: Call): Promise<PrepareReport | Condemned>;
+  /**
+   * Before a destroy: says in the volume that the sandbox is about to go, then reads the marker. A daemon that takes the
+   * sandbox over writes its marker first and looks for this afterwards, so that one of the two gives way. Errors as
+   * `readMarker`.
+   */
+  condemn(target: Target, call: Call): Promise<Marker | undefined>;
+  /** Takes `condemn` back. */
+  spare(target: Target, call: Call): Promise<void>;
   /** Starts the remote detached, unless one is running in this volume already. */
   launch(target: Target, request: LaunchRequest, call: Call): Promise<LaunchReport>;
   probe(target: Target, call: Call): Promise<RemoteProbe>;

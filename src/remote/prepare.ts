@@ -5,7 +5,7 @@
 import type { Call } from '../lib/deadline.ts';
 import type { BinaryCache } from './binary-cache.ts';
 import type { Places } from './places.ts';
-import type { PrepareReport, PrepareRequest, Target } from './port.ts';
+import type { Condemned, PrepareReport, PrepareRequest, Target } from './port.ts';
 import { SESSION_PROCESSES } from './processes.ts';
 import { PAUSE } from './record.ts';
 import type { ScriptRunner } from './script.ts';
@@ -27,7 +27,7 @@ export async function prepareSandbox(
   places: Places,
   request: PrepareRequest,
   call: Call,
-): Promise<PrepareReport> {
+): Promise<PrepareReport | Condemned> {
   const { scripts, cache, delivery, user } = options;
   const { binary, marker } = request;
   const values = {
@@ -38,6 +38,7 @@ export async function prepareSandbox(
     state: places.state,
     user: user ?? '',
     marker: JSON.stringify(marker),
+    sandbox: target.sandboxId,
     sha: binary.sha,
     sum: binary.sha256,
     url: binary.url,
@@ -48,12 +49,13 @@ export async function prepareSandbox(
     { name: 'prepare', values, body: PREPARE },
     call,
   );
-  if (verb !== 'upload') return { downloaded: verb === 'downloaded', notes };
+  if (verb === 'condemned') return { condemned: true };
+  if (verb !== 'upload') return { condemned: false, downloaded: verb === 'downloaded', notes };
   const part = `${target.paths.volume}/.dvo/bin/${binary.sha}/uploaded.part`;
   await cache.upload(target.sandboxId, binary, part, call);
   const body = INSTALL_UPLOADED;
   await scripts.run(target.sandboxId, { name: 'install', values: { ...values, part }, body }, call);
-  return { downloaded: true, notes: [...notes, 'uploaded'] };
+  return { condemned: false, downloaded: true, notes: [...notes, 'uploaded'] };
 }
 
 const VERIFY = `
@@ -86,6 +88,9 @@ present=
 if [ "$present" != "$marker" ]; then
   printf '%s' "$marker" > "$volume/.dvo/session.json.new" && mv -f "$volume/.dvo/session.json.new" "$volume/.dvo/session.json" || fail cannot-write-marker
 fi
+condemned=
+{ IFS= read -r condemned < "$volume/.dvo/condemned"; } 2>/dev/null
+[ "$condemned" = "$sandbox" ] && finish condemned
 if [ ! -s "$run/boot-id" ]; then
   # The main process writes it when the container starts, and may be about to.
   ${PAUSE}

@@ -14,7 +14,9 @@ describe('P3: kill -9 at every boundary of every step', () => {
       });
     const rows: Row[] = [];
     await playFlows(FLOWS, once, (row) => rows.push(row));
-    expect(rows.flatMap(({ flow, failures }) => failures.map((failure) => `${flow}: ${failure}`))).toEqual([]);
+    expect(rows.flatMap(({ flow, failures }) => failures.map((failure) => `${flow}: ${failure}`))).toEqual(
+      [],
+    );
     const points = rows.reduce((sum, row) => sum + row.points.length, 0);
     console.log(`${rows.length} flows, killed at ${points} points`);
     // Far fewer would mean that the points are not met any more.

@@ -13,6 +13,7 @@ import { createOutpostsApi } from '../../src/outposts/api.ts';
 import { createHttp } from '../../src/outposts/http.ts';
 import type { OutpostsApi } from '../../src/outposts/outposts.ts';
 import { QueueInformer } from '../../src/outposts/queue.ts';
+import { LOOKS_APART_MS } from '../../src/outposts/sightings.ts';
 import {
   anyCuts,
   anyEntry,
@@ -118,6 +119,7 @@ async function main(): Promise<number> {
     clock: hurried,
     random: { next: Math.random, id: () => '0' },
     log: silentLogger,
+    looksApartMs: LOOKS_APART_MS,
     acceptorId: 'me',
     cursor: { load: async () => undefined, save: async () => undefined },
     settings: { pollIntervalMs: 2_000, resyncIntervalMs: 5_000, watchIdleTimeoutMs: 20_000, callMs: 20_000 },

@@ -101,7 +101,9 @@ describe('the motor', () => {
     // The record is looked at before the queue is known.
     emulator.fault({ route: 'list', kind: 'delay', ms: 300, count: 1 });
     await start();
-    await until(() => emulator.session('devin-poison')?.phase === 'pending', { what: 'its claim is given back' });
+    await until(() => emulator.session('devin-poison')?.phase === 'pending', {
+      what: 'its claim is given back',
+    });
     await until(() => motor?.admissions.refusals.get('devin-poison') === 'cooling-down');
     expect(stageOf('devin-poison')).toBe('suspended');
     expect(world.sandboxes.size).toBe(0);

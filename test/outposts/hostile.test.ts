@@ -136,6 +136,7 @@ describe('Q3, Q9: whatever Devin answers', () => {
       fc.property(fc.array(news, { maxLength: 40 }), (all) => {
         const sightings = new Sightings({
           clock: systemClock,
+          looksApartMs: 0,
           acceptorId: 'me',
           onChange: () => undefined,
           keep: (sessionId) => sessionId === 'devin-a',

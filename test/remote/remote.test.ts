@@ -96,6 +96,7 @@ describe('the remote in a sandbox', () => {
   async function prepared(remote = control()) {
     const binary = await remote.resolve(undefined, call());
     const report = await remote.prepare(target, { binary, marker: MARKER }, call());
+    if (report.condemned) throw new Error('condemned');
     return { binary, report };
   }
 
@@ -131,6 +132,26 @@ describe('the remote in a sandbox', () => {
       call(),
     );
     await expect(remote.readMarker(target, call())).rejects.toMatchObject({ code: 'remote' });
+  });
+
+  it('a sandbox that is about to be destroyed is not begun in, by whoever marks it second', async () => {
+    const remote = control();
+    const binary = await remote.resolve(undefined, call());
+    expect(await remote.condemn(target, call())).toBeUndefined();
+    const request = { binary, marker: MARKER };
+    expect(await remote.prepare(target, request, call())).toEqual({ condemned: true });
+    // The destroyer sees who came, and gives way.
+    expect(await remote.condemn(target, call())).toEqual(MARKER);
+    await remote.spare(target, call());
+    expect(await remote.prepare(target, request, call())).toMatchObject({ condemned: false });
+    // The mark of another sandbox came with an archive.
+    await provider.writeFile(
+      target.sandboxId,
+      `${target.paths.volume}/.dvo/condemned`,
+      Buffer.from('another'),
+      call(),
+    );
+    expect(await remote.prepare(target, request, call())).toMatchObject({ condemned: false });
   });
 
   it.each([

@@ -18,6 +18,8 @@ export interface Volume {
   /** Paths of the files that sessions wrote. */
   readonly files: Set<string>;
   marker: Marker | undefined;
+  /** Id of the sandbox that is about to be destroyed. */
+  condemned: string | undefined;
   readonly binaries: Set<string>;
 }
 
@@ -155,7 +157,8 @@ export class PlatformWorld {
   }
 
   #initialVolume(restoreFrom: string | undefined): Volume {
-    if (restoreFrom === undefined) return { files: new Set(), marker: undefined, binaries: new Set() };
+    if (restoreFrom === undefined)
+      return { files: new Set(), marker: undefined, condemned: undefined, binaries: new Set() };
     const snapshot = this.snapshots.get(restoreFrom);
     if (snapshot === undefined) {
       throw new ProviderError('not-found', `no archive ${restoreFrom}`, { reason: 'snapshot' });
@@ -290,7 +293,12 @@ export function archiveInfoOf(snapshot: Snapshot): SnapshotInfo {
 }
 
 function copyOf(volume: Volume): Volume {
-  return { files: new Set(volume.files), marker: volume.marker, binaries: new Set(volume.binaries) };
+  return {
+    files: new Set(volume.files),
+    marker: volume.marker,
+    condemned: volume.condemned,
+    binaries: new Set(volume.binaries),
+  };
 }
 
 /** Up, or on its way up: what it holds is not lost. */

@@ -63,8 +63,19 @@ export function remotePort(options: RemotePortOptions): RemoteControl {
       run('prepare', target, PREPARE, call, (sandbox) => {
         const downloaded = !sandbox.volume.binaries.has(request.binary.sha);
         sandbox.volume.marker = request.marker;
+        if (sandbox.volume.condemned === sandbox.id) return { condemned: true as const };
         sandbox.volume.binaries.add(request.binary.sha);
-        return { downloaded, notes: [] };
+        return { condemned: false as const, downloaded, notes: [] };
+      }),
+    async condemn(target, call) {
+      await run('condemn', target, SCRIPT, call, (sandbox) => {
+        sandbox.volume.condemned = sandbox.id;
+      });
+      return await run('marker', target, SCRIPT, call, (sandbox) => sandbox.volume.marker);
+    },
+    spare: (target, call) =>
+      run('spare', target, SCRIPT, call, (sandbox) => {
+        sandbox.volume.condemned = undefined;
       }),
     launch: (target, request, call) =>
       run('launch', target, SCRIPT, call, (sandbox) => {

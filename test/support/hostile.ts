@@ -13,7 +13,7 @@ const oddTime = fc.oneof(
 );
 const odd = fc.oneof({ weight: 4, arbitrary: fc.jsonValue() }, oddText, oddTime, fc.constant(null));
 const either = <T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> =>
-  fc.oneof({ weight: 5, arbitrary: right as fc.Arbitrary<unknown> }, { weight: 1, arbitrary: odd });
+  fc.oneof({ weight: 5, arbitrary: right }, { weight: 1, arbitrary: odd });
 const some = (fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
   either(fc.record(fields, { requiredKeys: [] }));
 

@@ -77,8 +77,10 @@ export function nullWorld(latencyMs = 0, before?: NullWorld): NullWorld {
     readMarker: async ({ sandboxId }) => markers.get(sandboxId),
     async prepare({ sandboxId }, { marker }) {
       markers.set(sandboxId, marker);
-      return { downloaded: false, notes: [] };
+      return { condemned: false, downloaded: false, notes: [] };
     },
+    condemn: async ({ sandboxId }) => markers.get(sandboxId),
+    spare: async () => undefined,
     launch: async (_, { launchId }) => ({ launchId, pid: 1, adopted: false }),
     async probe({ sandboxId }) {
       await wait();

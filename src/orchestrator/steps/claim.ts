@@ -47,7 +47,9 @@ async function startOver(ctx: StepContext): Promise<void> {
   const { sandboxId, fresh, kept } = ctx.record;
   if (fresh !== true && (sandboxId !== undefined || kept === true)) return;
   if (sandboxId === undefined) {
-    await ctx.save(enter('claimed', ctx.now, { clear: OF_THE_SANDBOX }));
+    // What was asked for and not answered is waited for all the same, to be destroyed before another one is made.
+    const clear = OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt');
+    await ctx.save(enter('claimed', ctx.now, { clear }));
     return;
   }
   // By way of the record: a destroy that is not answered is repeated until it is, before anything is made anew.

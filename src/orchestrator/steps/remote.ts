@@ -3,7 +3,7 @@ import { isProviderError } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
 import { enter } from '../../session/amend.ts';
 import type { RemoteFact } from '../../session/session.ts';
-import type { RemoteProbe } from '../../remote/port.ts';
+import type { RemoteProbe, Target } from '../../remote/port.ts';
 import type { StepContext } from '../context.ts';
 import { inspect, sandboxFact, stillHeld, target, type StepResult } from './step.ts';
 
@@ -24,9 +24,27 @@ export async function prepare(ctx: StepContext): Promise<StepResult> {
     { binary, marker: ctx.marker(place.sandboxId) },
     ctx.call(limits.prepareMs),
   );
+  if (report.condemned) return await condemned(ctx, place);
   ctx.amend({ set: { preparedSha: binary.sha, failures: 0 } });
   ctx.log.info('sandbox prepared', { sha: binary.sha, downloaded: report.downloaded, notes: report.notes });
   return undefined;
+}
+
+const CONDEMNED_LOOK_MS = 2_000;
+
+/**
+ * The daemon that had the session before us was about to destroy the sandbox. Until that is over nothing is begun in
+ * it; a destroy that has not come by then does not come any more, and its daemon would look at the marker first.
+ */
+async function condemned(ctx: StepContext, place: Target): Promise<StepResult> {
+  const { remote, limits, rules } = ctx.deps;
+  ctx.facts({ sandbox: 'unknown' });
+  if (ctx.now - ctx.record.stageSince < rules.bootTimeoutMs) {
+    ctx.log.warn('sandbox is being destroyed by the daemon before us: waiting');
+    return { again: ctx.now + CONDEMNED_LOOK_MS };
+  }
+  await remote.spare(place, ctx.call(limits.platformMs));
+  return { again: ctx.now };
 }
 
 /** The launch is counted, and its id on disk, before it happens: a remote that kills us is counted too. */

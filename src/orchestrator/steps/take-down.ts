@@ -78,10 +78,10 @@ export async function confirmOwner(ctx: StepContext): Promise<StepResult> {
 }
 
 /** Another daemon works in our sandbox. It may come at any time once the claim is not ours any more. */
-async function takenOver(ctx: StepContext): Promise<boolean> {
+async function takenOver(ctx: StepContext, how: 'readMarker' | 'condemn' = 'readMarker'): Promise<boolean> {
   const { remote, limits, identity } = ctx.deps;
   const place = await target(ctx);
-  const marker = await remote.readMarker(place, ctx.call(limits.platformMs));
+  const marker = await remote[how](place, ctx.call(limits.platformMs));
   return (
     marker !== undefined && marker.sandboxId === place.sandboxId && marker.acceptorId !== identity.acceptorId
   );
@@ -92,7 +92,10 @@ export async function destroy(ctx: StepContext): Promise<StepResult> {
   const { sandboxId } = ctx.record;
   if (sandboxId !== undefined) {
     // The new holder may have come while the archive was made.
-    if (ctx.lane.facts.sandbox === 'running' && (await nowForeign(ctx))) return await forget(ctx);
+    if (ctx.lane.facts.sandbox === 'running' && (await nowForeign(ctx))) {
+      await spare(ctx);
+      return await forget(ctx);
+    }
     await provider.destroy(sandboxId, ctx.call(limits.platformMs));
     ctx.log.info('sandbox destroyed', { sandboxId });
   }
@@ -103,20 +106,36 @@ export async function destroy(ctx: StepContext): Promise<StepResult> {
 }
 
 /** Like takenOver; a sandbox that does not run is nobody's. */
-export async function isForeign(ctx: StepContext): Promise<boolean> {
+export async function isForeign(
+  ctx: StepContext,
+  how: 'readMarker' | 'condemn' = 'readMarker',
+): Promise<boolean> {
   try {
-    return await takenOver(ctx);
+    return await takenOver(ctx, how);
   } catch (error) {
     if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) return false;
     throw error;
   }
 }
 
-/** A sandbox that cannot be asked any more is ours still, unless the queue names another holder. */
+/** The new holder waits for this, or for the sandbox's end. */
+async function spare(ctx: StepContext): Promise<void> {
+  const { remote, limits } = ctx.deps;
+  try {
+    await remote.spare(await target(ctx), ctx.call(limits.platformMs));
+  } catch (error) {
+    if (!isProviderError(error, 'gone') && !isProviderError(error, 'not-found')) throw error;
+  }
+}
+
+/**
+ * A sandbox that cannot be asked any more is ours still, unless the queue names another holder. From the answer "no" on
+ * nobody takes it over any more.
+ */
 async function nowForeign(ctx: StepContext): Promise<boolean> {
   const { queue, limits, rules } = ctx.deps;
   try {
-    return await isForeign(ctx);
+    return await isForeign(ctx, 'condemn');
   } catch (error) {
     if (ctx.record.failures + 1 < rules.stepRetryLimit) throw error;
     const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));

@@ -111,7 +111,7 @@ export const FLOWS: readonly Flow[] = [
   {
     name: 'terminate asleep',
     setUp: fallAsleep,
-    drive: ({ stage }, sessionId) => void stage.emulator.enqueue({ sessionId, status: 'terminated' }),
+    drive: ({ stage }, sessionId) => stage.emulator.enqueue({ sessionId, status: 'terminated' }),
     reach: gone,
   },
   {

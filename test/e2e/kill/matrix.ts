@@ -29,16 +29,14 @@ export async function playFlows(
 ): Promise<void> {
   const waiting = [...flows];
   const play = async (): Promise<void> => {
-    for (let flow = waiting.shift(); flow !== undefined; flow = waiting.shift()) onRow(await playFlow(flow, choose));
+    for (let flow = waiting.shift(); flow !== undefined; flow = waiting.shift())
+      onRow(await playFlow(flow, choose));
   };
   await Promise.all([play(), play()]);
 }
 
 /** @param choose which of the flow's points are tried */
-async function playFlow(
-  flow: Flow,
-  choose: (points: readonly string[]) => readonly string[],
-): Promise<Row> {
+async function playFlow(flow: Flow, choose: (points: readonly string[]) => readonly string[]): Promise<Row> {
   const failures: string[] = [];
   const startedAt = performance.now();
   await using elder = flow.servedBefore === true ? await Stage.open() : undefined;
