@@ -138,6 +138,7 @@ describe('Q3, Q9: whatever Devin answers', () => {
           clock: systemClock,
           looksApartMs: 0,
           acceptorId: 'me',
+          looksApartMs: 0,
           onChange: () => undefined,
           keep: (sessionId) => sessionId === 'devin-a',
         });
