@@ -20,6 +20,6 @@ describe('P3: kill -9 at every boundary of every step', () => {
     const points = rows.reduce((sum, row) => sum + row.points.length, 0);
     console.log(`${rows.length} flows, killed at ${points} points`);
     // Far fewer would mean that the points are not met any more.
-    expect(points).toBeGreaterThan(50);
+    expect(points).toBeGreaterThan(40);
   }, 900_000);
 });

@@ -55,8 +55,8 @@ export const FLOWS: readonly Flow[] = [
   {
     name: 'relaunch',
     setUp: (scene, sessionId) => scene.serve(sessionId),
-    drive: ({ stage }, sessionId) => stage.emulator.crashRemote(sessionId, 3),
-    reach: served,
+    drive: (scene, sessionId) => scene.crash(sessionId),
+    reach: (scene, sessionId) => scene.relaunched(sessionId),
     prove: hasFile,
   },
   {
@@ -118,7 +118,7 @@ export const FLOWS: readonly Flow[] = [
     name: 'give up',
     stage: { env: { REMOTE_RESTART_LIMIT: '0' } },
     setUp: (scene, sessionId) => scene.serve(sessionId),
-    drive: ({ stage }, sessionId) => stage.emulator.crashRemote(sessionId, 3),
+    drive: (scene, sessionId) => scene.crash(sessionId),
     reach: asleep,
     prove: (scene, sessionId) => scene.archiveHoldsFile(sessionId),
   },

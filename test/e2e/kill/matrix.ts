@@ -94,7 +94,9 @@ async function learn(flow: Flow, scene: Scene, sessionId: string): Promise<reado
   await scene.orderNothing();
   await scene.end(sessionId);
   const counts = (point: string): boolean => flow.steps?.some((step) => point.startsWith(`${step}:`)) ?? true;
-  return [...new Set(passed)].filter(counts);
+  const points = [...new Set(passed)].filter(counts);
+  if (points.length === 0) throw new Error(`${flow.name} passes no point`);
+  return points;
 }
 
 async function killAt(flow: Flow, scene: Scene, id: string, point: string): Promise<void> {

@@ -26,6 +26,7 @@ export class Scene implements AsyncDisposable {
   /** The most sandboxes that one session ever had at a time. */
   most = 0;
   #order: Order = { rules: RULES };
+  #crashed: string | undefined;
 
   private constructor(stage: Stage, owner: Stage) {
     this.stage = stage;
@@ -36,7 +37,13 @@ export class Scene implements AsyncDisposable {
 
   /** @param owner whose platform is used; by default the daemon's own */
   static async open(options: StageOptions = {}, owner?: Stage): Promise<Scene> {
-    const knobs = { suspendedVisibleMs: 300, tombstoneMs: 3_000, claimLifeMs: 3_600_000, keepaliveMs: 5_000 };
+    // A row that left while the daemon is down says that its session sleeps: on a busy machine that may be long.
+    const knobs = {
+      suspendedVisibleMs: 300,
+      tombstoneMs: 600_000,
+      claimLifeMs: 3_600_000,
+      keepaliveMs: 5_000,
+    };
     const stage = await Stage.open({
       ...options,
       knobs: { ...knobs, ...options.knobs },
@@ -126,6 +133,24 @@ export class Scene implements AsyncDisposable {
   claimed(sessionId: string): boolean {
     const session = this.stage.emulator.session(sessionId);
     return session?.queued === true && session.phase === 'claimed';
+  }
+
+  /** Its remote exits with an error. */
+  async crash(sessionId: string): Promise<void> {
+    this.#crashed = (await this.record(sessionId))?.remote?.launchId;
+    this.stage.emulator.crashRemote(sessionId, 3);
+  }
+
+  /** Served by another launch than the one that crashed. */
+  async relaunched(sessionId: string): Promise<void> {
+    await until(
+      async () => {
+        const launchId = (await this.record(sessionId))?.remote?.launchId;
+        return launchId !== undefined && launchId !== this.#crashed;
+      },
+      { what: `${sessionId} is launched again` },
+    );
+    await this.served(sessionId);
   }
 
   async acceptor(): Promise<string> {
@@ -241,8 +266,11 @@ export class Scene implements AsyncDisposable {
   }
 
   async end(sessionId: string): Promise<void> {
-    this.stage.emulator.terminate(sessionId);
+    const { emulator } = this.stage;
+    emulator.terminate(sessionId);
     await this.gone(sessionId);
+    const row = emulator.store.row(sessionId);
+    if (row !== undefined) emulator.store.remove(row);
   }
 
   /** What is wrong now that every session has been ended. */
