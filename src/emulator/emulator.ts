@@ -178,8 +178,13 @@ export class Emulator {
 
   /** The row shows `suspended` for a moment, though the session goes on. */
   flash(sessionId: string, forMs: number): void {
+    const session = this.store.sessions.get(sessionId);
     this.#setStatus(sessionId, 'suspended');
-    void this.#later(forMs, () => this.#setStatus(sessionId, 'running'));
+    void this.#later(forMs, () => {
+      // What has been put to an end meanwhile stays ended.
+      const over = session?.status !== 'suspended' || this.store.sessions.get(sessionId) !== session;
+      if (!over) this.#setStatus(sessionId, 'running');
+    });
   }
 
   crashRemote(sessionId: string, code: number): void {

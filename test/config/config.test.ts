@@ -135,6 +135,42 @@ describe('the environment contract', () => {
     );
   });
 
+  it('one variable that holds anything is used as it should be, or named', () => {
+    const odd = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom(
+        '-1',
+        '0',
+        '1e9',
+        '99999999999999999999',
+        'true',
+        '/../x',
+        'http://',
+        "'",
+        '$(touch x)',
+        '\0',
+      ),
+    );
+    const plain = VARIABLES.filter(({ secret }) => secret !== true).map(({ name }) => name);
+    fc.assert(
+      fc.property(fc.constantFrom(...plain), odd, (name, value) => {
+        const said = problems({ ...GOOD, [name]: value });
+        if (said !== '') {
+          expect(said).toContain(name);
+          return;
+        }
+        const { maxSessions, timing, ops, shutdown, stateDir, workspace } = load({ ...GOOD, [name]: value });
+        for (const number of [maxSessions, shutdown.graceMs, ...Object.values(timing)]) {
+          expect(Number.isSafeInteger(number) && number > 0, name).toBe(true);
+        }
+        expect(ops.port).toBeLessThan(65_536);
+        for (const path of [stateDir, workspace.workdir ?? '/', workspace.home ?? '/'])
+          expect(path.startsWith('/') && !path.includes('\0'), name).toBe(true);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
   it('P5: .env.example and the README’s table name exactly the variables that are read', () => {
     const read = (file: string): string => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
     const example = [...read('.env.example').matchAll(/^(?:# )?([A-Z_]+)=$/gm)].map(([, name]) => name ?? '');
