@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/lib/clock.ts';
 import { silentLogger } from '../../src/lib/log.ts';
 import type { Deps } from '../../src/orchestrator/context.ts';
 import { Reconciler } from '../../src/orchestrator/reconciler.ts';
@@ -10,7 +11,7 @@ describe('a step that fails', () => {
   /** When a session whose looks at the queue fail like this is looked at again. */
   async function againAfter(error: Error): Promise<number | undefined> {
     const deps = {
-      clock: { now: () => 0, sleep: () => new Promise(() => undefined) },
+      clock: { ...systemClock, now: () => 0 },
       random: { next: () => 0.5 },
       log: silentLogger,
       recorder: { step: () => undefined },

@@ -132,7 +132,7 @@ describe('the words', () => {
     const named = pages
       .concat('.ci/run')
       .flatMap((page) =>
-        [...text(page).matchAll(/npm run (?:--silent )?([a-z:]+)/g)].map(([, name]) => name),
+        [...text(page).matchAll(/npm run (?:--silent )?([a-z:-]+)/g)].map(([, name]) => name),
       );
     expect(named.filter((name) => name !== undefined && !scripts.includes(name))).toEqual([]);
   });
