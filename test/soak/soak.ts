@@ -4,7 +4,7 @@
  * Fails when any of them grows, when the daemon ends or reports a fatal error, or when anything of a session is left.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -24,6 +24,7 @@ const HEAP_SLACK_BYTES = 2 * MB;
 const BYTES_PER_SESSION = 1_024;
 const RSS_SLACK_BYTES = 96 * MB;
 const HANDLE_SLACK = 6;
+const FORGOTTEN_AFTER_MS = 60_000;
 
 interface Sample {
   readonly heap: number;
@@ -156,6 +157,15 @@ async function rest(): Promise<void> {
   await sleep(2_000);
 }
 
+/** As a platform does: a list of thousands of ended sandboxes would be most of the work. */
+async function forgetEnded(): Promise<void> {
+  const folder = join(stage.stateDir, 'local', 'ended');
+  for (const name of await readdir(folder)) {
+    const { mtimeMs } = await stat(join(folder, name));
+    if (Date.now() - mtimeMs > FORGOTTEN_AFTER_MS) await rm(join(folder, name), { force: true });
+  }
+}
+
 async function index(): Promise<{
   sessions: Record<string, { sessionId: string }>;
   failures: Record<string, { coolUntil: number }>;
@@ -237,7 +247,8 @@ async function main(): Promise<number> {
   })();
   const watching = (async () => {
     while (goOn()) {
-      await sleep(Math.min(60_000, minutes * 12_000));
+      await forgetEnded();
+      await sleep(Math.min(30_000, minutes * 12_000));
       if (goOn()) say(`${tally.sessions} sessions`, await sample());
     }
   })();
