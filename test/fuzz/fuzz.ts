@@ -128,7 +128,6 @@ async function main(): Promise<number> {
     onChange: () => undefined,
     keep: () => false,
     onSynced: () => undefined,
-    looksApartMs: 0,
   });
   const running = informer.run(stop.signal);
 

@@ -136,7 +136,6 @@ describe('Q3, Q9: whatever Devin answers', () => {
       fc.property(fc.array(news, { maxLength: 40 }), (all) => {
         const sightings = new Sightings({
           clock: systemClock,
-          looksApartMs: 0,
           acceptorId: 'me',
           looksApartMs: 0,
           onChange: () => undefined,

@@ -1,4 +1,5 @@
 /** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
+import type { SnapshotInfo } from '../../sandboxes/provider.ts';
 import { enter } from '../../session/amend.ts';
 import type { StepContext } from '../context.ts';
 import { createUnsettled, releaseClaim, type StepResult } from './step.ts';
@@ -42,7 +43,10 @@ async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Prom
   }
 }
 
-/** Those we remember; of a terminated session also those that any sandbox of its name left behind. */
+/**
+ * Those we remember, and those that any sandbox of its name left behind: of a terminated session all, of one that
+ * expired only what is older than ours, because another daemon may have served it since.
+ */
 async function deleteArchives(ctx: StepContext, why: 'terminated' | 'expired'): Promise<void> {
   const { provider, limits, recorder } = ctx.deps;
   const { record } = ctx;
@@ -52,13 +56,15 @@ async function deleteArchives(ctx: StepContext, why: 'terminated' | 'expired'): 
     if (source !== undefined) sources.add(source);
   }
   if (record.archive !== undefined) ids.add(record.archive.snapshotId);
-  if (why === 'terminated') {
-    const all = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
-    for (const info of all) sources.add(info.id);
-  }
-  for (const source of sources) {
-    const snapshots = await provider.snapshots(source, ctx.call(limits.platformMs));
-    for (const snapshot of snapshots) ids.add(snapshot.id);
+  const all = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
+  for (const info of all) sources.add(info.id);
+  const found: SnapshotInfo[] = [];
+  for (const source of sources)
+    found.push(...(await provider.snapshots(source, ctx.call(limits.platformMs))));
+  const ours = found.find(({ id }) => id === record.archive?.snapshotId)?.createdAt;
+  for (const { id, createdAt } of found) {
+    const isOlder = ours !== undefined && createdAt !== undefined && createdAt <= ours;
+    if (why === 'terminated' || isOlder) ids.add(id);
   }
   for (const id of ids) {
     await provider.deleteSnapshot(id, ctx.call(limits.platformMs));
