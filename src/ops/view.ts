@@ -1,0 +1,61 @@
+/**
+ * What the daemon shows of itself: the document behind `GET /api/status`, `dvo status` and the page. Plain data, safe to
+ * show: no secret ever enters it. Times are milliseconds since the epoch.
+ */
+import { z } from 'zod';
+import { STAGES } from '../session/session.ts';
+
+const time = z.number();
+
+/** One moment in a session's life. `what` is a constant message; `detail` is for people. */
+export const SESSION_EVENT = z.object({ at: time, what: z.string(), detail: z.string().exactOptional() });
+export type SessionEvent = z.infer<typeof SESSION_EVENT>;
+
+export const SESSION_VIEW = z.object({
+  sessionId: z.string(),
+  /** The sandbox's deterministic `dvo-…` name. */
+  name: z.string(),
+  stage: z.enum(STAGES),
+  since: time,
+  createdAt: time,
+  sandboxId: z.string().exactOptional(),
+  /** What the last look at the machine showed; `unknown` without a daemon. */
+  sandbox: z.string(),
+  remote: z.string(),
+  lifetimeEndsAt: time.exactOptional(),
+  /** Launches of the remote beyond the first since it last ran healthily. */
+  restarts: z.number(),
+  archive: z.object({ snapshotId: z.string(), takenAt: time }).exactOptional(),
+  lastError: z.object({ at: time, step: z.string(), message: z.string() }).exactOptional(),
+  /** Oldest first; the last hundred. */
+  events: z.array(SESSION_EVENT),
+});
+export type SessionView = z.infer<typeof SESSION_VIEW>;
+
+/** A session in the queue that is not being served, and why, in words. */
+export const WAITING_VIEW = z.object({
+  sessionId: z.string(),
+  createdAt: time.exactOptional(),
+  why: z.string(),
+});
+
+export const STATUS_VIEW = z.object({
+  at: time,
+  outpostId: z.string(),
+  acceptorId: z.string(),
+  /** Undefined: no daemon runs, and this was read from the index. */
+  daemon: z
+    .object({
+      version: z.string(),
+      provider: z.string(),
+      startedAt: time,
+      ready: z.object({ ok: z.boolean(), reasons: z.array(z.string()) }),
+      admission: z.array(z.object({ reason: z.string(), detail: z.string() })),
+    })
+    .exactOptional(),
+  slots: z.object({ used: z.number(), max: z.number().exactOptional() }),
+  /** Serving first, oldest first within a stage. */
+  sessions: z.array(SESSION_VIEW),
+  waiting: z.array(WAITING_VIEW),
+});
+export type StatusView = z.infer<typeof STATUS_VIEW>;
