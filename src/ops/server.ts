@@ -1,15 +1,24 @@
-/** The ops server: health, readiness, metrics. It reads; it changes nothing. */
+/**
+ * The ops server: a table of routes by method and path, behind one guard. It knows HTTP; what the routes show is
+ * handed in.
+ */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { describeError, DvoError, systemCode } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
-import type { Health, Verdict } from './health.ts';
+
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  /** open: for probes and for the way in; guarded: only for who may come in. */
+  readonly access: 'open' | 'guarded';
+  readonly handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+}
 
 export interface OpsOptions {
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
-  readonly health: Health;
-  readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> };
+  readonly routes: readonly Route[];
   readonly log: Logger;
 }
 
@@ -22,8 +31,9 @@ export interface OpsServer {
 export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {
   const { host, port, log } = options;
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000, keepAliveTimeout: 5_000 });
+  const table = tableOf(options.routes);
   server.on('request', (request, response) => {
-    respond(options, request, response).catch((error: unknown) => {
+    respond(table, request, response).catch((error: unknown) => {
       log.error('ops request failed', { error: describeError(error) });
       response.destroy();
     });
@@ -44,38 +54,47 @@ export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {
   };
 }
 
-async function respond(
-  options: OpsOptions,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<void> {
-  const { health, metrics } = options;
-  if (request.method !== 'GET' && request.method !== 'HEAD') {
-    response.writeHead(405, { allow: 'GET, HEAD' }).end();
-    return;
+type Table = ReadonlyMap<string, ReadonlyMap<string, Route>>;
+
+function tableOf(routes: readonly Route[]): Table {
+  const table = new Map<string, Map<string, Route>>();
+  for (const route of routes) {
+    const methods = table.get(route.path) ?? new Map<string, Route>();
+    table.set(route.path, methods.set(route.method, route));
   }
-  switch (new URL(request.url ?? '/', 'http://ops').pathname) {
-    case '/healthz':
-      return sendVerdict(response, health.alive());
-    case '/readyz':
-      return sendVerdict(response, health.ready());
-    case '/metrics':
-      response.writeHead(200, { 'content-type': metrics.contentType, 'cache-control': 'no-store' });
-      response.end(await metrics.text());
-      return;
-    default:
-      response
-        .writeHead(404, { 'content-type': 'text/plain' })
-        .end('not here: try /healthz, /readyz or /metrics\n');
-  }
+  return table;
 }
 
-function sendVerdict(response: ServerResponse, verdict: Verdict): void {
-  response.writeHead(verdict.ok ? 200 : 503, {
-    'content-type': 'application/json',
-    'cache-control': 'no-store',
-  });
-  response.end(`${JSON.stringify(verdict)}\n`);
+async function respond(table: Table, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const methods = table.get(pathOf(request));
+  if (methods === undefined) {
+    const known = [...table.keys()].filter((path) => path !== '/').join(', ');
+    return sendText(response, 404, `not here; there are ${known}\n`);
+  }
+  // Node leaves the body out of an answer to HEAD by itself.
+  const route = methods.get(request.method === 'HEAD' ? 'GET' : (request.method ?? ''));
+  if (route === undefined) {
+    response.writeHead(405, { allow: [...methods.keys()].join(', ') }).end();
+    return;
+  }
+  await route.handle(request, response);
+}
+
+/** The path without its query. A target that is no path is nobody's. */
+export function pathOf(request: IncomingMessage): string {
+  const { url = '/' } = request;
+  return url.startsWith('/') ? (url.split('?', 1)[0] ?? '/') : '';
+}
+
+export function sendText(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' });
+  response.end(text);
+}
+
+/** `json`: the finished text. */
+export function sendJson(response: ServerResponse, status: number, json: string): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+  response.end(`${json}\n`);
 }
 
 function addressError(options: OpsOptions, error: Error): DvoError {

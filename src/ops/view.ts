@@ -8,7 +8,16 @@ import { STAGES } from '../session/session.ts';
 const time = z.number();
 
 /** One moment in a session's life. `what` is a constant message; `detail` is for people. */
-export const SESSION_EVENT = z.object({ at: time, what: z.string(), detail: z.string().exactOptional() });
+export const SESSION_EVENT = z.object({
+  at: time,
+  what: z.string(),
+  detail: z.string().exactOptional(),
+  /** The stage that was entered. */
+  stage: z.enum(STAGES).exactOptional(),
+  /** The same happened so many times in a row, last at `lastAt`. */
+  times: z.number().exactOptional(),
+  lastAt: time.exactOptional(),
+});
 export type SessionEvent = z.infer<typeof SESSION_EVENT>;
 
 export const SESSION_VIEW = z.object({
@@ -26,7 +35,10 @@ export const SESSION_VIEW = z.object({
   /** Launches of the remote beyond the first since it last ran healthily. */
   restarts: z.number(),
   archive: z.object({ snapshotId: z.string(), takenAt: time }).exactOptional(),
-  lastError: z.object({ at: time, step: z.string(), message: z.string() }).exactOptional(),
+  /** `hint`: what to do about it. It stays after the trouble has passed; compare `at` with `since`. */
+  lastError: z
+    .object({ at: time, step: z.string(), message: z.string(), hint: z.string().exactOptional() })
+    .exactOptional(),
   /** Oldest first; the last hundred. */
   events: z.array(SESSION_EVENT),
 });
@@ -37,7 +49,25 @@ export const WAITING_VIEW = z.object({
   sessionId: z.string(),
   createdAt: time.exactOptional(),
   why: z.string(),
+  /** One of a closed list: paused, no-slot, next, or why this session is refused. */
+  reason: z.string().exactOptional(),
+  /** When it is looked at again, if that is known. */
+  until: time.exactOptional(),
+  hint: z.string().exactOptional(),
 });
+export type WaitingView = z.infer<typeof WAITING_VIEW>;
+
+/** A session whose record is gone: what became of it. */
+const ENDED_VIEW = z.object({
+  sessionId: z.string(),
+  name: z.string(),
+  endedAt: time,
+  events: z.array(SESSION_EVENT),
+});
+
+/** How full it was at one moment. */
+const LOAD_SAMPLE = z.object({ at: time, used: z.number(), max: z.number(), waiting: z.number() });
+export type LoadSample = z.infer<typeof LOAD_SAMPLE>;
 
 export const STATUS_VIEW = z.object({
   at: time,
@@ -50,12 +80,21 @@ export const STATUS_VIEW = z.object({
       provider: z.string(),
       startedAt: time,
       ready: z.object({ ok: z.boolean(), reasons: z.array(z.string()) }),
-      admission: z.array(z.object({ reason: z.string(), detail: z.string() })),
+      /** Why nothing new is claimed; empty: admission is open. */
+      admission: z.array(
+        z.object({ reason: z.string(), detail: z.string(), hint: z.string().exactOptional() }),
+      ),
     })
     .exactOptional(),
   slots: z.object({ used: z.number(), max: z.number().exactOptional() }),
   /** Serving first, oldest first within a stage. */
   sessions: z.array(SESSION_VIEW),
+  /** The first of the line, in its order; `waitingCount` is the length of the whole line. */
   waiting: z.array(WAITING_VIEW),
+  waitingCount: z.number().exactOptional(),
+  /** The latest first. */
+  ended: z.array(ENDED_VIEW).exactOptional(),
+  /** The last hour, oldest first. Only with a daemon, which remembers it while it runs. */
+  load: z.array(LOAD_SAMPLE).exactOptional(),
 });
 export type StatusView = z.infer<typeof STATUS_VIEW>;

@@ -3,9 +3,9 @@ import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Queue } from '../outposts/queue.ts';
 import type { SandboxName } from '../sandboxes/names.ts';
-import { admission, type AdmissionRules, type Refusal } from '../session/admission.ts';
+import { admission, type Admission, type AdmissionRules, type Refusal } from '../session/admission.ts';
 import { amend, enter, newRecord } from '../session/amend.ts';
-import type { QueueEntry } from '../session/session.ts';
+import type { FailureHistory, QueueEntry } from '../session/session.ts';
 import type { AdmissionGate } from './admission-gate.ts';
 import type { Recorder } from './recorder.ts';
 import type { Records } from './records.ts';
@@ -33,11 +33,6 @@ export class Admissions {
     this.#options = options;
   }
 
-  /** Sessions that are waiting and why, for the status view. */
-  get refusals(): ReadonlyMap<string, Refusal> {
-    return this.#said;
-  }
-
   /** Asks for a round. Any number of calls in one turn make one round. */
   request(): void {
     if (this.#queued) return;
@@ -53,22 +48,35 @@ export class Admissions {
     this.#said.delete(sessionId);
   }
 
+  /** Whether the session would be taken on if there were room; `served`: it has been. */
+  verdict(entry: QueueEntry): Admission | 'served' {
+    const { index, nameOf, clock, rules } = this.#options;
+    const name = nameOf(entry.sessionId);
+    const record = index.get(name);
+    if (record !== undefined && record.stage !== 'suspended') return 'served';
+    return admission(entry, index.failures(name), clock.now(), rules);
+  }
+
+  /** What is remembered of a session that keeps failing. */
+  failures(sessionId: string): FailureHistory | undefined {
+    const { index, nameOf } = this.#options;
+    return index.failures(nameOf(sessionId));
+  }
+
   #round(): void {
-    const { queue, index, gate, nameOf, clock, rules } = this.#options;
+    const { queue, gate, nameOf } = this.#options;
     let free = gate.free;
     if (free === 0) return;
     for (const entry of queue.available()) {
       if (free === 0) return;
-      const name = nameOf(entry.sessionId);
-      const record = index.get(name);
-      if (record !== undefined && record.stage !== 'suspended') continue;
-      const verdict = admission(entry, index.failures(name), clock.now(), rules);
+      const verdict = this.verdict(entry);
+      if (verdict === 'served') continue;
       if (verdict.kind === 'refused') {
         this.#sayOnce(entry, verdict.refusal);
         continue;
       }
       this.#said.delete(entry.sessionId);
-      this.#reserve(name, entry);
+      this.#reserve(nameOf(entry.sessionId), entry);
       free -= 1;
     }
   }

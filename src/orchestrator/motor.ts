@@ -10,8 +10,10 @@ import type { Queue, QueueHealth } from '../outposts/queue.ts';
 import type { RemoteControl } from '../remote/port.ts';
 import { isProviderError, type SandboxProvider } from '../sandboxes/provider.ts';
 import type { AdmissionRules } from '../session/admission.ts';
+import { event } from '../session/events.ts';
 import { nextStep, type Planner } from '../session/plan.ts';
 import type { Rules } from '../session/rules.ts';
+import { History } from './history.ts';
 import type { SessionIndex } from '../state/session-index.ts';
 import { AdmissionGate } from './admission-gate.ts';
 import { Admissions } from './admission.ts';
@@ -77,6 +79,7 @@ export class Motor {
   /** Ends the steps in progress; later than `#stopping`, which only ends the loops. */
   readonly #cut = new AbortController();
   readonly #loops: Promise<void>[] = [];
+  readonly history: History;
   readonly records: Records;
   readonly queue: RunningQueue;
   readonly gate: AdmissionGate;
@@ -92,7 +95,8 @@ export class Motor {
   constructor(parts: MotorParts, plan: Planner = nextStep) {
     this.#parts = parts;
     const { clock, log, recorder, identity } = parts;
-    this.records = createRecords(parts.index);
+    this.history = new History(clock);
+    this.records = createRecords(parts.index, this.history);
     this.queue = parts.openQueue({
       onChange: (sessionId) => this.#onChange(sessionId),
       keep: (sessionId) => this.records.get(identity.nameOf(sessionId)) !== undefined,
@@ -143,7 +147,10 @@ export class Motor {
       gate: this.gate,
       rules: parts.admission,
       nameOf: (sessionId) => identity.nameOf(sessionId),
-      onAdmitted: (sessionId) => this.#lanes.add(sessionId),
+      onAdmitted: (sessionId) => {
+        this.#noteQueued(sessionId);
+        this.#lanes.add(sessionId);
+      },
     });
     this.#janitor = new Janitor({
       deps,
@@ -172,6 +179,15 @@ export class Motor {
   /** What this process knows of one session's machine. */
   facts(sessionId: string) {
     return this.#reconciler.lane(sessionId)?.facts;
+  }
+
+  /** Since when the session had been waiting when it was taken on; a wake is dated by the entry's last change. */
+  #noteQueued(sessionId: string): void {
+    const name = this.#parts.identity.nameOf(sessionId);
+    const { entry } = this.queue.sighting(sessionId);
+    const asleepAt = this.history.of(name).findLast(({ stage }) => stage === 'suspended')?.at ?? 0;
+    const at = [entry?.createdAt, entry?.updatedAt].find((time) => time !== undefined && time > asleepAt);
+    if (at !== undefined) this.history.note(name, sessionId, [event(at, 'queued')]);
   }
 
   /** Sessions that cannot be archived, so that their sandbox is all there is of their work. */

@@ -1,5 +1,10 @@
-/** The session index with its counts kept up to date, so that asking for a free slot costs nothing. */
+/**
+ * The session index with its counts kept up to date, so that asking for a free slot costs nothing. Every change of a
+ * record passes here, and leaves what happened in the history.
+ */
+import { eventsBetween } from '../session/events.ts';
 import type { SessionRecord, Stage } from '../session/session.ts';
+import type { History } from './history.ts';
 import type { SandboxName } from '../sandboxes/names.ts';
 import type { SessionIndex } from '../state/session-index.ts';
 
@@ -13,13 +18,13 @@ export interface Records extends SessionIndex {
  * Every stage but `suspended`: a kept sandbox whose remote is stopped is not at work. A sleeping session that is being
  * deleted has no machine either, and its end must not wait for a slot, nor push another out of one.
  */
-function holdsSlot(record: SessionRecord): boolean {
+export function holdsSlot(record: SessionRecord): boolean {
   if (record.stage === 'suspended') return false;
   if (record.stage !== 'terminating') return true;
   return record.kept !== true && (record.sandboxId !== undefined || record.createAskedAt !== undefined);
 }
 
-export function createRecords(index: SessionIndex): Records {
+export function createRecords(index: SessionIndex, history: History): Records {
   const atWork = new Set<SandboxName>();
   const stages: Record<Stage, number> = {
     claimed: 0,
@@ -50,12 +55,15 @@ export function createRecords(index: SessionIndex): Records {
       return index.size;
     },
     put(name, record) {
-      count(name, index.get(name), record);
+      const before = index.get(name);
+      count(name, before, record);
       index.put(name, record);
+      history.note(name, record.sessionId, eventsBetween(before, record));
     },
     delete(name) {
       count(name, index.get(name), undefined);
       index.delete(name);
+      history.end(name);
     },
     failures: (name) => index.failures(name),
     histories: () => index.histories(),

@@ -158,6 +158,27 @@ export interface SessionFault {
   readonly message: string;
 }
 
+/** One moment in a session's life, for people. Times are milliseconds since the epoch. */
+export interface SessionEvent {
+  readonly at: number;
+  /** A constant message. */
+  readonly what: string;
+  readonly detail?: string;
+  /** The stage that was entered. */
+  readonly stage?: Stage;
+  /** The same happened so many times in a row, last at `lastAt`. */
+  readonly times?: number;
+  readonly lastAt?: number;
+}
+
+/** What happened to one session, oldest first. Kept for a while after its record is gone. */
+export interface SessionHistory {
+  readonly sessionId: string;
+  readonly events: readonly SessionEvent[];
+  /** When its record went. */
+  readonly endedAt?: number;
+}
+
 /**
  * What we remember of a session that keeps failing, also while there is no record of it. Written before each claim,
  * so that a session which kills the daemon is counted too; dropped when its remote has run healthily.

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Heartbeats, readiness } from '../../src/ops/health.ts';
 import { silentLogger } from '../../src/lib/log.ts';
 import { createMetrics } from '../../src/ops/metrics.ts';
+import { healthRoutes, metricsRoute } from '../../src/ops/routes.ts';
 import { startOpsServer } from '../../src/ops/server.ts';
 
 describe('liveness', () => {
@@ -64,12 +65,14 @@ describe('the ops server', () => {
     startOpsServer({
       host: '127.0.0.1',
       port,
-      metrics: createMetrics(),
       log: silentLogger,
-      health: {
-        alive: () => ({ ok: true, reasons: [] }),
-        ready: () => ({ ok: false, reasons: ['not yet'] }),
-      },
+      routes: [
+        metricsRoute(createMetrics()),
+        ...healthRoutes({
+          alive: () => ({ ok: true, reasons: [] }),
+          ready: () => ({ ok: false, reasons: ['not yet'] }),
+        }),
+      ],
     });
 
   it('names the setting when its port is taken', async () => {
