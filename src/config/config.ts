@@ -53,7 +53,7 @@ export interface Config {
     readonly retentionMs: number;
   };
   readonly shutdown: { readonly mode: 'detach' | 'drain'; readonly graceMs: number };
-  readonly ops: { readonly host: string; readonly port: number };
+  readonly ops: { readonly host: string; readonly port: number; readonly token?: SecretSource };
   readonly log: { readonly level: LogLevel; readonly format: 'json' | 'pretty' };
   /** What the operator should know though it is no error. */
   readonly warnings: readonly string[];
@@ -138,6 +138,7 @@ function readAll(reader: Reader): Omit<Config, 'warnings'> {
     ops: {
       host: reader.value('OPS_HOST', z.string().max(255), '127.0.0.1'),
       port: reader.value('OPS_PORT', wholeNumber(0, 65_535), '8080'),
+      ...reader.maybeSecret('token', 'OPS_TOKEN'),
     },
     log: {
       level: reader.value('LOG_LEVEL', oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info'),
@@ -204,11 +205,7 @@ function checkTogether(reader: Reader, config: Omit<Config, 'warnings'>): void {
   checkArchives(reader, config);
   if (config.networkPolicy === 'ignore')
     reader.warnings.push('NETWORK_POLICY=ignore: sessions reach hosts that Devin’s network policy forbids');
-  if (!isLoopbackHost(config.ops.host)) {
-    reader.warnings.push(
-      `OPS_HOST=${config.ops.host}: health and metrics can be read by anyone who reaches this address`,
-    );
-  }
+  checkOps(reader, config.ops);
 }
 
 /** A session that is served is moved to a new sandbox `LIFETIME_MARGIN_SECONDS` before the old one's end. */
@@ -230,4 +227,22 @@ function checkArchives(reader: Reader, config: Omit<Config, 'warnings'>): void {
   }
   if (suspendMode === 'discard')
     reader.warnings.push('SUSPEND_MODE=discard: a session that goes to sleep loses its workspace');
+}
+
+/** A token of fewer characters could be found by trying. */
+const SHORTEST_TOKEN = 16;
+
+function checkOps(reader: Reader, { host, token }: Config['ops']): void {
+  if (token !== undefined && token.read().reveal().length < SHORTEST_TOKEN) {
+    reader.wrong(`OPS_TOKEN is shorter than ${SHORTEST_TOKEN} characters (its value is not shown)`);
+  }
+  if (isLoopbackHost(host)) return;
+  if (token === undefined) {
+    const right = `set, or OPS_TOKEN_FILE must name a file that holds it, because OPS_HOST=${host} is not loopback`;
+    reader.problem('OPS_TOKEN', undefined, right);
+  } else {
+    reader.warnings.push(
+      `OPS_HOST=${host}: status and metrics can be read there with OPS_TOKEN, which travels as clear text unless TLS is in front`,
+    );
+  }
 }

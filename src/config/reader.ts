@@ -35,6 +35,11 @@ export class Reader {
     this.#problems.push(`${variable} ${shown}; it must be ${right}`);
   }
 
+  /** A problem in words of its own, for values that must not be shown. */
+  wrong(text: string): void {
+    this.#problems.push(text);
+  }
+
   /** The variable's value, or the default's when it is unset or wrong (which is then reported). */
   value<T>(variable: string, schema: z.ZodType<T, string>, fallback: string): T {
     const given = this.#get(variable);

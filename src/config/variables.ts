@@ -213,8 +213,25 @@ export const VARIABLES: readonly Variable[] = [
     fallback: '60',
   }),
   variable('Timing', 'REMOTE_PROBE_INTERVAL_MS', 'between looks at a running remote', { fallback: '15000' }),
-  variable('Operations', 'OPS_HOST', 'address of health and metrics', { fallback: '127.0.0.1' }),
-  variable('Operations', 'OPS_PORT', 'port of health and metrics; 0 picks one', { fallback: '8080' }),
+  variable(
+    'Operations',
+    'OPS_HOST',
+    'address of status page, health and metrics; other than loopback only with OPS_TOKEN',
+    {
+      fallback: '127.0.0.1',
+    },
+  ),
+  variable('Operations', 'OPS_PORT', 'port of status page, health and metrics; 0 picks one', {
+    fallback: '8080',
+  }),
+  variable(
+    'Operations',
+    'OPS_TOKEN',
+    'what one must know to see status and metrics (bearer, or login); 16 characters at least',
+    {
+      secret: true,
+    },
+  ),
   variable('Operations', 'LOG_LEVEL', '`debug`, `info`, `warn`, `error` or `silent`', { fallback: 'info' }),
   variable('Operations', 'LOG_FORMAT', '`json` or `pretty`', { fallback: 'pretty on a terminal, else json' }),
 ];

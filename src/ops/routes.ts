@@ -4,7 +4,7 @@ import type { Health, Verdict } from './health.ts';
 import { sendJson, type Route } from './server.ts';
 import type { StatusView } from './view.ts';
 
-/** Open: a probe has no credentials, and the answer holds no more than words about this daemon's own state. */
+/** Open, because a probe has no credentials; a stranger learns that it is not ready, not why. */
 export function healthRoutes(health: Health): readonly Route[] {
   return [
     {
@@ -17,7 +17,10 @@ export function healthRoutes(health: Health): readonly Route[] {
       method: 'GET',
       path: '/readyz',
       access: 'open',
-      handle: (_, response) => sendVerdict(response, health.ready()),
+      handle(_, response, visitor) {
+        const verdict = health.ready();
+        sendVerdict(response, visitor === 'known' ? verdict : { ...verdict, reasons: [] });
+      },
     },
   ];
 }

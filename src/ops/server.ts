@@ -5,13 +5,18 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { describeError, DvoError, systemCode } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
+import type { Access } from './access.ts';
 
 export interface Route {
   readonly method: 'GET' | 'POST';
   readonly path: string;
   /** open: for probes and for the way in; guarded: only for who may come in. */
   readonly access: 'open' | 'guarded';
-  readonly handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+  readonly handle: (
+    request: IncomingMessage,
+    response: ServerResponse,
+    visitor: 'known' | 'stranger',
+  ) => void | Promise<void>;
 }
 
 export interface OpsOptions {
@@ -19,6 +24,7 @@ export interface OpsOptions {
   /** 0: any free one. */
   readonly port: number;
   readonly routes: readonly Route[];
+  readonly access: Pick<Access, 'judge'>;
   readonly log: Logger;
 }
 
@@ -33,7 +39,7 @@ export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000, keepAliveTimeout: 5_000 });
   const table = tableOf(options.routes);
   server.on('request', (request, response) => {
-    respond(table, request, response).catch((error: unknown) => {
+    respond(table, options.access, request, response).catch((error: unknown) => {
       log.error('ops request failed', { error: describeError(error) });
       response.destroy();
     });
@@ -65,10 +71,18 @@ function tableOf(routes: readonly Route[]): Table {
   return table;
 }
 
-async function respond(table: Table, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(
+  table: Table,
+  access: OpsOptions['access'],
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const visitor = access.judge(request);
+  if (visitor === 'misdirected') return sendText(response, 421, `${UNKNOWN_NAME}\n`);
+  if (visitor === 'foreign') return sendText(response, 403, 'not from a page of another site\n');
   const methods = table.get(pathOf(request));
   if (methods === undefined) {
-    const known = [...table.keys()].filter((path) => path !== '/').join(', ');
+    const known = [...table.keys()].filter((path) => !path.startsWith('/page/')).join(' ');
     return sendText(response, 404, `not here; there are ${known}\n`);
   }
   // Node leaves the body out of an answer to HEAD by itself.
@@ -77,11 +91,24 @@ async function respond(table: Table, request: IncomingMessage, response: ServerR
     response.writeHead(405, { allow: [...methods.keys()].join(', ') }).end();
     return;
   }
-  await route.handle(request, response);
+  if (route.access === 'guarded' && visitor === 'stranger') return refuse(route, response);
+  await route.handle(request, response, visitor);
+}
+
+const UNKNOWN_NAME =
+  'this name is not mine: ask for 127.0.0.1 or localhost, or set OPS_TOKEN to be reachable by other names';
+
+function refuse(route: Route, response: ServerResponse): void {
+  if (route.path === '/') {
+    response.writeHead(303, { location: '/login', 'cache-control': 'no-store' }).end();
+    return;
+  }
+  response.setHeader('www-authenticate', 'Bearer realm="dvo"');
+  sendText(response, 401, 'send OPS_TOKEN as bearer, or log in at /login\n');
 }
 
 /** The path without its query. A target that is no path is nobody's. */
-export function pathOf(request: IncomingMessage): string {
+function pathOf(request: IncomingMessage): string {
   const { url = '/' } = request;
   return url.startsWith('/') ? (url.split('?', 1)[0] ?? '/') : '';
 }

@@ -7,12 +7,8 @@ import type { Config } from '../config/config.ts';
 import type { Clock, Random } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Redactor } from '../lib/secret.ts';
-import { version } from '../lib/version.ts';
 import { Heartbeats, readiness, type Health } from '../ops/health.ts';
 import { createMetrics, type Metrics } from '../ops/metrics.ts';
-import { healthRoutes, metricsRoute, statusRoute } from '../ops/routes.ts';
-import { startOpsServer } from '../ops/server.ts';
-import type { StatusView } from '../ops/view.ts';
 import { createOutpostsApi } from '../outposts/api.ts';
 import { createHttp } from '../outposts/http.ts';
 import { QueueInformer } from '../outposts/queue.ts';
@@ -25,12 +21,11 @@ import { DEFAULT_RULES, type Rules } from '../session/rules.ts';
 import type { NetworkPolicy } from '../session/session.ts';
 import { lockStateDir } from '../state/lock.ts';
 import { nodeDisk, removeTemporaries } from '../state/node-disk.ts';
-import { keepHistory, readHistory } from '../state/history-file.ts';
 import { openSessionIndex, type SessionIndex } from '../state/session-index.ts';
 import { acceptorId, cursorStore, openStateDir } from '../state/state-dir.ts';
 import { DEFAULT_LIMITS, type CallLimits, type Identity } from './context.ts';
 import { Motor, type MotorParts } from './motor.ts';
-import { statusOf } from './status.ts';
+import { openHistory, openOps, statusSource } from './open-ops.ts';
 import { openProvider, type ProviderParts } from './open-provider.ts';
 
 export interface DaemonOptions {
@@ -93,8 +88,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   opened.defer(await openHistory(options, motor));
   const health = healthOf(motor, beats);
   const status = statusSource(options, { motor, health, identity, provider: provider.name });
-  const routes = [...healthRoutes(health), metricsRoute(metrics), statusRoute(status)];
-  const ops = await startOpsServer({ ...config.ops, routes, log });
+  const ops = await openOps(options, { health, metrics, status });
   opened.defer(() => ops.close());
   motor.start();
   log.info('started', {
@@ -267,45 +261,6 @@ function allowedSilence(config: Config): Readonly<Record<string, number>> {
     janitor: SWEEP_EVERY_MS + 600_000 + SLACK_MS,
     upkeep: SLACK_MS,
   };
-}
-
-/** What was kept of earlier events goes into the motor's history; answers what saves it for the last time. */
-async function openHistory(options: DaemonOptions, motor: Motor): Promise<() => Promise<void>> {
-  const { config, clock, log, redactor } = options;
-  const { history, records } = motor;
-  history.scrub = (text) => redactor.scrub(text);
-  history.restore(await readHistory(config.stateDir, nodeDisk), (name) => records.get(name) !== undefined);
-  const closing = new AbortController();
-  const kept = keepHistory(
-    { history, stateDir: config.stateDir, disk: nodeDisk, clock, log },
-    closing.signal,
-  );
-  return async () => {
-    closing.abort();
-    await kept;
-  };
-}
-
-function statusSource(
-  options: DaemonOptions,
-  parts: {
-    readonly motor: Motor;
-    readonly health: Health;
-    readonly identity: Identity;
-    readonly provider: string;
-  },
-): () => StatusView {
-  const { clock, redactor } = options;
-  const { motor, health, identity, provider } = parts;
-  const { outpostId, acceptorId: acceptor } = identity;
-  const known = { version: version(), provider, startedAt: clock.now() };
-  const scrub = (text: string): string => redactor.scrub(text);
-  return () =>
-    statusOf(
-      motor,
-      { ...known, ready: health.ready() },
-      { outpostId, acceptorId: acceptor, now: clock.now(), scrub },
-    );
 }
 
 function healthOf(motor: Motor, beats: Heartbeats): Health {

@@ -66,6 +66,7 @@ describe('the ops server', () => {
       host: '127.0.0.1',
       port,
       log: silentLogger,
+      access: { judge: () => 'known' },
       routes: [
         metricsRoute(createMetrics()),
         ...healthRoutes({

@@ -1,0 +1,63 @@
+/** The way in for people: a form that trades OPS_TOKEN for a cookie, and the way out. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Logger } from '../lib/log.ts';
+import type { Access } from './access.ts';
+import { sendPage } from './page.ts';
+import { sendText, type Route } from './server.ts';
+
+/** A token in a form, with room. */
+const MOST_BYTES = 8_192;
+
+export function loginRoutes(access: Access, log: Logger): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/login',
+      access: 'open',
+      handle: (_, response) =>
+        access.isOpen ? redirect(response, '/') : sendPage(response, 200, 'login.html'),
+    },
+    {
+      method: 'POST',
+      path: '/login',
+      access: 'open',
+      handle: async (request, response) => await login(access, log, request, response),
+    },
+    {
+      method: 'POST',
+      path: '/logout',
+      access: 'open',
+      handle: (_, response) => redirect(response, '/login', access.noCookie),
+    },
+  ];
+}
+
+async function login(
+  access: Access,
+  log: Logger,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const form = await readForm(request);
+  if (form === undefined) return sendText(response, 413, 'too long\n');
+  if (access.isToken((form.get('token') ?? '').trim())) return redirect(response, '/', access.cookie());
+  log.warn('ops login refused', { from: request.socket.remoteAddress });
+  sendPage(response, 401, 'login-refused.html');
+}
+
+async function readForm(request: IncomingMessage): Promise<URLSearchParams | undefined> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request) {
+    const bytes = Buffer.from(chunk);
+    size += bytes.byteLength;
+    if (size > MOST_BYTES) return undefined;
+    chunks.push(bytes);
+  }
+  return new URLSearchParams(Buffer.concat(chunks).toString('utf8'));
+}
+
+function redirect(response: ServerResponse, location: string, cookie?: string): void {
+  if (cookie !== undefined) response.setHeader('set-cookie', cookie);
+  response.writeHead(303, { location, 'cache-control': 'no-store' }).end();
+}
