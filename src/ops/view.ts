@@ -8,7 +8,7 @@ import { STAGES } from '../session/session.ts';
 const time = z.number();
 
 /** One moment in a session's life. `what` is a constant message; `detail` is for people. */
-export const SESSION_EVENT = z.object({
+const SESSION_EVENT = z.object({
   at: time,
   what: z.string(),
   detail: z.string().exactOptional(),
@@ -18,7 +18,6 @@ export const SESSION_EVENT = z.object({
   times: z.number().exactOptional(),
   lastAt: time.exactOptional(),
 });
-export type SessionEvent = z.infer<typeof SESSION_EVENT>;
 
 export const SESSION_VIEW = z.object({
   sessionId: z.string(),

@@ -98,6 +98,7 @@ export class StepContext {
   readonly lane: Lane;
   readonly log: Logger;
   readonly #turn: number;
+  readonly #startedAt: number;
   readonly #signal: AbortSignal;
 
   constructor(deps: Deps, lane: Lane, log: Logger, signal: AbortSignal) {
@@ -105,6 +106,7 @@ export class StepContext {
     this.lane = lane;
     this.log = log;
     this.#turn = lane.turn;
+    this.#startedAt = deps.clock.now();
     this.#signal = signal;
   }
 
@@ -114,6 +116,11 @@ export class StepContext {
 
   get now(): number {
     return this.deps.clock.now();
+  }
+
+  /** How long this step has taken so far; for its log lines. */
+  get tookMs(): number {
+    return this.now - this.#startedAt;
   }
 
   /** @throws DvoError `internal`: the planner asks for such steps only with a record */

@@ -5,6 +5,7 @@
 import { backoffMs, type BackoffPolicy } from '../lib/backoff.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
+import type { Logger } from '../lib/log.ts';
 import { ApiError } from '../outposts/outposts.ts';
 import { isProviderError } from '../sandboxes/provider.ts';
 import { amend } from '../session/amend.ts';
@@ -92,7 +93,14 @@ export class Reconciler {
     const { clock, recorder } = this.#deps;
     lane.turn += 1;
     const turn = lane.turn;
-    const log = this.#deps.log.child({ session: lane.sessionId, sandbox: lane.name, step: step.do });
+    // How many times in a row this step has been tried, with this one.
+    const attempt = (lane.failed?.step === step.do ? lane.failed.tries : 0) + 1;
+    const log = this.#deps.log.child({
+      session: lane.sessionId,
+      sandbox: lane.name,
+      step: step.do,
+      attempt,
+    });
     const startedAt = clock.now();
     try {
       const limit = { timeoutMs: STEP_LIMIT_MS, signal: this.#stop };
@@ -100,19 +108,27 @@ export class Reconciler {
         runStep(new StepContext(this.#deps, lane, log, signal), step),
       );
       lane.failed = result === undefined ? undefined : { step: step.do, retryAt: result.again, tries: 0 };
-      recorder.step(step.do, 'ok', clock.now() - startedAt);
+      const tookMs = clock.now() - startedAt;
+      recorder.step(step.do, 'ok', tookMs);
+      log.debug('step done', { tookMs });
     } catch (error) {
       // Whatever the step still does after this, it may not write.
       if (lane.turn === turn) lane.turn += 1;
       if (this.#stop.aborted) return;
       const deadline = error instanceof DvoError && error.code === 'deadline';
-      recorder.step(step.do, deadline ? 'deadline' : 'failed', clock.now() - startedAt);
-      this.#noteFailure(lane, step, error);
+      const tookMs = clock.now() - startedAt;
+      recorder.step(step.do, deadline ? 'deadline' : 'failed', tookMs);
+      this.#noteFailure(lane, step, error, { attempt, tookMs, log });
     }
   }
 
-  #noteFailure(lane: Lane, step: Step, error: unknown): void {
-    const { clock, index, random, log } = this.#deps;
+  #noteFailure(
+    lane: Lane,
+    step: Step,
+    error: unknown,
+    run: { readonly attempt: number; readonly tookMs: number; readonly log: Logger },
+  ): void {
+    const { clock, index, random } = this.#deps;
     const now = clock.now();
     const message = describeError(error);
     const record = index.get(lane.name);
@@ -124,17 +140,11 @@ export class Reconciler {
     }
     const asked = isProviderError(error) || error instanceof ApiError ? error.retryAfterMs : undefined;
     // Tries, not failures: what is waited out is not counted against the session, but is paced all the same.
-    const tries = (lane.failed?.step === step.do ? lane.failed.tries : 0) + 1;
+    const { attempt: tries, tookMs, log } = run;
     const hint = Math.min(asked ?? 0, LONGEST_HINT_MS);
     const retryAt = now + Math.max(hint, backoffMs(RETRY, tries, random.next()));
     lane.failed = { step: step.do, retryAt, tries };
-    log.warn('step failed', {
-      session: lane.sessionId,
-      sandbox: lane.name,
-      step: step.do,
-      error: message,
-      failures,
-    });
+    log.warn('step failed', { error: message, failures, tookMs, retryAt });
     this.#noteRefusal(error, message);
   }
 

@@ -113,6 +113,22 @@ describe('the environment contract', () => {
     expect(problems({ ...GOOD, DEVIN_OUTPOSTS_TOKEN_FILE: '/x' })).toContain('both set');
   });
 
+  it('O10: beyond loopback there must be a token, and it must be long', () => {
+    expect(load(GOOD).ops).toEqual({ host: '127.0.0.1', port: 8080 });
+    const open = { ...GOOD, OPS_HOST: '0.0.0.0' };
+    expect(problems(open)).toMatch(
+      /OPS_TOKEN is not set; .*OPS_TOKEN_FILE.*OPS_HOST=0\.0\.0\.0 is not loopback/,
+    );
+    const short = problems({ ...open, OPS_TOKEN: 'open-sesame' });
+    expect(short).toContain('OPS_TOKEN is shorter than 16 characters');
+    expect(short).not.toContain('open-sesame');
+    const guarded = load({ ...open, OPS_TOKEN_FILE: '/token' }, { '/token': 'correct-horse-battery\n' });
+    expect(guarded.ops.token?.read().reveal()).toBe('correct-horse-battery');
+    expect(guarded.warnings.join()).toContain('TLS');
+    expect(load({ ...GOOD, OPS_HOST: '::1' }).warnings).toEqual([]);
+    expect(problems({ ...GOOD, OPS_HOST: '0.0.0.0', SANDBOX_PROVIDER: 'docker' })).toContain('2 problems');
+  });
+
   it('warns of a variable that it does not know', () => {
     expect(load({ ...GOOD, SANDBOX_PROVIDR: 'local' }).warnings.join()).toContain('SANDBOX_PROVIDR');
   });

@@ -58,8 +58,9 @@ const HOUR_MS = 3_600_000;
 /**
  * One hour of a number.
  * @param samples `{at, value, limit?}`, oldest first
+ * @param scaleText what the top of the drawing is, in words
  */
-export function drawCurve(samples, now, label) {
+export function drawCurve(samples, now, scaleText, label) {
   const top = Math.max(1, ...samples.map(({ value, limit }) => Math.max(value, limit ?? 0)));
   const x = (at) => Math.max(0, 100 - ((now - at) / HOUR_MS) * 100);
   const y = (value) => 38 - (value / top) * 36;
@@ -85,7 +86,7 @@ export function drawCurve(samples, now, label) {
     'p',
     { class: 'scale', 'aria-hidden': 'true' },
     make('span', {}, '1 h ago'),
-    make('span', {}, `top ${top}`),
+    make('span', {}, scaleText),
     make('span', {}, 'now'),
   );
   return [svg, scale];

@@ -7,6 +7,8 @@ import { isCurrent, moment, span, STAGE_WORDS } from './words.js';
 const SILENCE_MS = 16_000;
 const RETRY_MS = 3_000;
 const MOST_FAULTS = 5;
+/** Who is next and why nothing moves; the whole line is told by GET /api/status. */
+const MOST_WAITING = 20;
 
 const byId = (id) => document.getElementById(id);
 const table = new SessionTable();
@@ -87,7 +89,7 @@ function requestFrame() {
 function show() {
   const rows = [...sessions.values()];
   showHead();
-  showAdmission();
+  showAdmission(rows);
   showAttention(rows);
   showCharts();
   table.update(rows, now());
@@ -108,9 +110,10 @@ function showHead() {
   );
 }
 
-function showAdmission() {
+function showAdmission(rows) {
   const { admission = [], ready = { ok: true } } = view.daemon ?? {};
   const { used, max } = view.slots;
+  showCensus(rows);
   const figure = byId('admission');
   const detail = byId('admission-detail');
   if (admission.length > 0) {
@@ -127,6 +130,21 @@ function showAdmission() {
   }
 }
 
+function showCensus(rows) {
+  const counts = Object.keys(STAGE_WORDS)
+    .map((stage) => [stage, rows.filter((session) => session.stage === stage).length])
+    .filter(([, count]) => count > 0);
+  const parts = counts.map(([stage, count]) =>
+    make(
+      'li',
+      { 'data-stage': stage },
+      make('span', { class: 'dot' }),
+      `${count} ${STAGE_WORDS[stage].toLowerCase()}`,
+    ),
+  );
+  replaceIfNew(byId('census'), parts);
+}
+
 function showAttention(rows) {
   const items = [];
   const { ready, admission = [] } = view.daemon ?? {};
@@ -134,17 +152,34 @@ function showAttention(rows) {
   for (const reason of ready?.reasons ?? []) {
     if (!admission.some(({ detail }) => reason.includes(detail))) items.push(item('Not ready', reason));
   }
-  const failing = rows.filter(isCurrent);
-  for (const { sessionId, lastError } of failing.slice(0, MOST_FAULTS)) {
-    items.push(item(sessionId, `${lastError.step}: ${lastError.message}`, lastError.hint));
-  }
-  if (failing.length > MOST_FAULTS) {
+  const faults = faultsOf(rows);
+  for (const fault of faults.slice(0, MOST_FAULTS)) items.push(item(fault.who, fault.text, fault.hint));
+  if (faults.length > MOST_FAULTS) {
     items.push(
-      make('li', { class: 'quiet' }, `and ${failing.length - MOST_FAULTS} more: see “Failing” below`),
+      make('li', { class: 'quiet' }, `and ${faults.length - MOST_FAULTS} other errors: see “Failing” below`),
     );
   }
   replaceIfNew(byId('attention-list'), items);
   byId('attention').hidden = items.length === 0;
+}
+
+/** What fails now: sessions that fail alike are one entry, the most frequent first. */
+function faultsOf(rows) {
+  const alike = new Map();
+  for (const session of rows.filter(isCurrent)) {
+    const { step, message, hint } = session.lastError;
+    const text = `${step}: ${message}`;
+    const fault = alike.get(text) ?? { text, hint, ids: [] };
+    fault.ids.push(session.sessionId);
+    alike.set(text, fault);
+  }
+  return [...alike.values()]
+    .sort((left, right) => right.ids.length - left.ids.length)
+    .map(({ text, hint, ids }) => ({
+      text,
+      hint,
+      who: ids.length === 1 ? ids[0] : `${ids.length} sessions`,
+    }));
 }
 
 function item(title, text, hint) {
@@ -172,6 +207,7 @@ function showCharts() {
     ...drawCurve(
       used,
       now(),
+      `limit ${slots.max ?? '?'}`,
       `Slots in use over the last hour: ${slots.used} now, ${peak((one) => one.used)} at most`,
     ),
   );
@@ -179,6 +215,7 @@ function showCharts() {
     ...drawCurve(
       queued,
       now(),
+      `peak ${peak((one) => one.waiting)}`,
       `Waiting over the last hour: ${waitingCount} now, ${peak((one) => one.waiting)} at most`,
     ),
   );
@@ -187,18 +224,25 @@ function showCharts() {
 function showWaiting() {
   const { waiting, waitingCount = waiting.length } = view;
   byId('waiting').hidden = waiting.length === 0;
-  const rows = waiting.map(({ sessionId, createdAt, why, hint }) => {
-    const advice = hint === undefined ? undefined : make('div', { class: 'quiet' }, `→ ${hint}`);
+  const first = waiting.slice(0, MOST_WAITING);
+  const rows = first.map(({ sessionId, createdAt, why, hint }, at) => {
+    // Many wait for the same thing: what to do about it is said once.
+    const isNews = hint !== undefined && hint !== first[at - 1]?.hint;
     return make(
       'tr',
       { role: 'row' },
       make('td', { role: 'cell' }, foreign(sessionId, { class: 'id' })),
       make('td', { role: 'cell', class: 'quiet' }, createdAt === undefined ? '–' : span(now() - createdAt)),
-      make('td', { role: 'cell' }, foreign(why), advice),
+      make(
+        'td',
+        { role: 'cell' },
+        foreign(why),
+        isNews ? make('div', { class: 'quiet' }, `→ ${hint}`) : undefined,
+      ),
     );
   });
   replaceIfNew(byId('waiting-rows'), rows);
-  const rest = waitingCount - waiting.length;
+  const rest = waitingCount - first.length;
   byId('waiting-rest').textContent = rest > 0 ? `and ${rest} more behind them` : '';
 }
 

@@ -83,7 +83,9 @@ export class SessionTable {
   #show() {
     for (const chip of byId('stages').children) {
       const { holds } = CHIPS[chip.dataset.chip];
-      chip.lastChild.textContent = String(this.#sessions.filter(holds).length);
+      const count = this.#sessions.filter(holds).length;
+      chip.lastChild.textContent = String(count);
+      chip.classList.toggle('zero', count === 0);
     }
     const found = this.#sessions.filter((session) => this.#isWanted(session));
     const shown = found.slice(0, this.#limit);
@@ -158,12 +160,12 @@ class Row {
     );
     this.button.addEventListener('click', toggle);
     const cell = (className, label) => make('td', { role: 'cell', class: className, 'data-label': label });
-    this.stage = cell('stage-cell');
+    this.stage = cell('whole');
     this.life = cell('whole');
     this.sandbox = cell('', 'Sandbox');
     this.archive = cell('', 'Archive');
     this.error = cell('whole wrap');
-    const first = cell('');
+    const first = cell('whole');
     first.append(this.button);
     const cells = [first, this.stage, this.life, this.sandbox, this.archive, this.error];
     this.element = make('tr', { role: 'row' }, ...cells);
@@ -180,7 +182,8 @@ class Row {
     const { sessionId, stage, since, sandboxId, lifetimeEndsAt, archive, lastError, restarts } = session;
     this.id.textContent = sessionId;
     this.id.title = sessionId;
-    const again = restarts > 0 ? `, ${restarts} restart${restarts === 1 ? '' : 's'}` : '';
+    const again = restarts > 0 ? ` ↻ ${restarts}` : '';
+    this.stage.title = restarts > 0 ? `restarts of the remote: ${restarts}` : '';
     this.stage.replaceChildren(
       make(
         'span',

@@ -25,7 +25,7 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   const result = await claims.claim(ctx.sessionId, ctx.call(limits.apiMs));
   recorder.claim(result.kind);
   if (result.kind === 'claimed' || result.kind === 'held') {
-    ctx.log.info('session claimed', { kind: ctx.record.claimKind });
+    ctx.log.info('session claimed', { kind: ctx.record.claimKind, tookMs: ctx.tookMs });
     if (isNew && enqueuedAt !== undefined) recorder.claimedAfter(clock.now() - enqueuedAt);
     if (!isNew && ctx.record.stage !== 'serving') await startOver(ctx);
     return undefined;

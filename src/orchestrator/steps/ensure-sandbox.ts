@@ -138,7 +138,11 @@ async function create(ctx: StepContext): Promise<void> {
     const set = { sandboxId: info.id, fresh: true, ...lifetime(ctx, info) };
     await ctx.save({ set, clear: ['createAskedAt'] });
     ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown', probedAt: ctx.now });
-    ctx.log.info('sandbox created', { sandboxId: info.id, restoredFrom: archive?.snapshotId });
+    ctx.log.info('sandbox created', {
+      sandboxId: info.id,
+      restoredFrom: archive?.snapshotId,
+      tookMs: ctx.tookMs,
+    });
   } catch (error) {
     await afterFailedCreate(ctx, error, archive);
     throw error;

@@ -59,7 +59,7 @@ export async function findSandboxes(ctx: StepContext, options: FindOptions): Pro
     const foreign = marker !== 'damaged' && marker.acceptorId !== identity.acceptorId;
     if (isOfSession(ctx, marker) && (!foreign || options.takeOver === 'allowed')) {
       usable.push({ info, used: true, foreign });
-    } else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandbox: info.id });
+    } else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandboxId: info.id });
   }
   return { usable: usable.sort((left, right) => rank(right) - rank(left)), spares };
 }

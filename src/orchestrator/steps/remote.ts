@@ -26,7 +26,12 @@ export async function prepare(ctx: StepContext): Promise<StepResult> {
   );
   if (report.condemned) return await condemned(ctx, place);
   ctx.amend({ set: { preparedSha: binary.sha, failures: 0 } });
-  ctx.log.info('sandbox prepared', { sha: binary.sha, downloaded: report.downloaded, notes: report.notes });
+  ctx.log.info('sandbox prepared', {
+    sha: binary.sha,
+    downloaded: report.downloaded,
+    notes: report.notes,
+    tookMs: ctx.tookMs,
+  });
   return undefined;
 }
 
@@ -89,6 +94,7 @@ export async function launch(ctx: StepContext): Promise<StepResult> {
     launch: report.launchId,
     adopted: report.adopted,
     launches,
+    tookMs: ctx.tookMs,
   });
   return undefined;
 }

@@ -18,7 +18,7 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
   await releaseClaim(ctx);
   ctx.deps.index.clearFailures(ctx.lane.name);
   await ctx.remove();
-  ctx.log.info('session gone: nothing of it is left');
+  ctx.log.info('session gone: nothing of it is left', { tookMs: ctx.tookMs });
   return undefined;
 }
 
