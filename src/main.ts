@@ -1,5 +1,8 @@
-#!/usr/bin/env node
-/** The bin: the only place that reads process.env, and the only one that ends the process. */
+#!/usr/bin/env -S node --
+/**
+ * The bin: the only place that reads process.env, and the only one that ends the process. The two dashes above keep Node
+ * from taking `--env-file` for itself: it looks for its own flags even behind the script's name.
+ */
 import { dvo } from './cli/program.ts';
 
 const { env, stdout, stderr, argv } = process;

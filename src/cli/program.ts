@@ -3,6 +3,7 @@
  * should not wait for the demo's code. This file only reads flags.
  */
 import { Command, CommanderError, Option } from 'commander';
+import type { ConnectFlags } from './connect/connect.ts';
 import type { DemoFlags } from './demo/demo.ts';
 import type { EmulatorFlags } from './emulator.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
@@ -50,6 +51,24 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     .action(async (flags: EmulatorFlags) => {
       const { runEmulator } = await import('./emulator.ts');
       code = await runEmulator(flags, terminal);
+    });
+  program
+    .command('connect')
+    .description('connect an outpost in the browser, and write .env')
+    .option('--name <name>', 'name of the outpost in Devin', 'coreweave')
+    .addOption(
+      new Option('--platform <platform>', 'what its machines run').choices(['linux']).default('linux'),
+    )
+    .option('--port <port>', 'where the browser comes back to; Devin knows this one', '8765')
+    .option('--env-file <path>', 'the file that gets token, address and outpost', '.env')
+    .option('--app-url <url>', 'where the administrator agrees', 'https://app.devin.ai')
+    .addHelpText(
+      'after',
+      '\nExample:\n  dvo connect --name coreweave-lab   # then: set -a; . ./.env; set +a\n',
+    )
+    .action(async (flags: ConnectFlags) => {
+      const { runConnect } = await import('./connect/connect.ts');
+      code = await runConnect(flags, terminal);
     });
   try {
     await program.parseAsync(argv, { from: 'user' });

@@ -27,7 +27,7 @@ export class Connect {
     this.#options = options;
   }
 
-  /** The administrator agrees at once: the browser is sent back with a code. */
+  /** The administrator answers at once, as the knob says: the browser is sent back with a code, or with an error. */
   authorize(query: URLSearchParams, response: ServerResponse): void {
     const callback = query.get('callback_url') ?? '';
     const challenge = query.get('code_challenge');
@@ -35,14 +35,21 @@ export class Connect {
       sendText(response, 400, 'callback_url or code_challenge is missing');
       return;
     }
-    const { clock, random } = this.#options;
+    const { clock, random, knobs } = this.#options;
+    const target = new URL(callback);
+    const state = query.get('state');
+    if (state !== null) target.searchParams.set('state', knobs.consent === 'forged' ? 'of-another' : state);
+    if (knobs.consent === 'deny') {
+      target.searchParams.set('error', 'access_denied');
+      response.writeHead(302, { location: target.href }).end();
+      return;
+    }
     const code = random.id();
     this.#codes.set(code, {
       challenge,
       name: query.get('outpost_name') ?? '',
       until: clock.now() + CODE_LIFE_MS,
     });
-    const target = new URL(callback);
     target.searchParams.set('code', code);
     response.writeHead(302, { location: target.href }).end();
   }

@@ -34,6 +34,8 @@ export interface Knobs {
   names: 'snake' | 'camel';
   /** A claim of our own acceptor is refused with 409 instead of renewed. */
   renewals: 'renew' | 'refuse';
+  /** What the administrator answers who is asked to connect an outpost. `forged`: an answer to somebody else's question. */
+  consent: 'agree' | 'deny' | 'forged';
   binary: 'good' | 'missing' | 'truncated' | 'html' | 'other-bytes';
   checksum: 'good' | 'missing' | 'empty' | 'html' | 'other-file' | 'crlf-upper' | 'with-name';
 }
@@ -58,6 +60,7 @@ export const DEFAULT_KNOBS: Knobs = {
   deadline: 'seconds',
   names: 'snake',
   renewals: 'renew',
+  consent: 'agree',
   binary: 'good',
   checksum: 'good',
 };
