@@ -5,6 +5,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { ConnectFlags } from './connect/connect.ts';
 import type { DemoFlags } from './demo/demo.ts';
+import type { DoctorFlags } from './doctor/doctor.ts';
 import type { EmulatorFlags } from './emulator.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
@@ -69,6 +70,19 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     .action(async (flags: ConnectFlags) => {
       const { runConnect } = await import('./connect/connect.ts');
       code = await runConnect(flags, terminal);
+    });
+  program
+    .command('doctor')
+    .description('check everything that a daemon needs, and say how to fix it')
+    .option('--deep', 'also make a sandbox, archive and restore it, and remove it again')
+    .option('--json', 'one JSON document instead of lines')
+    .addHelpText(
+      'after',
+      '\nExample:\n  dvo doctor --deep\n\nExit codes: 0 nothing failed, 1 something failed, 2 the configuration is wrong.\n',
+    )
+    .action(async (flags: DoctorFlags) => {
+      const { runDoctor } = await import('./doctor/doctor.ts');
+      code = await runDoctor(flags, terminal);
     });
   try {
     await program.parseAsync(argv, { from: 'user' });

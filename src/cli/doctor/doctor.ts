@@ -1,0 +1,174 @@
+/** `dvo doctor`: everything that a daemon needs, looked at in order, each failure with its cause and its fix. */
+import { readFileSync } from 'node:fs';
+import { loadConfig, type Config } from '../../config/config.ts';
+import type { Clock, Random } from '../../lib/clock.ts';
+import { systemClock, systemRandom } from '../../lib/clock.ts';
+import { DvoError } from '../../lib/errors.ts';
+import { silentLogger } from '../../lib/log.ts';
+import { Redactor } from '../../lib/secret.ts';
+import { openProvider } from '../../orchestrator/open-provider.ts';
+import { createHttp, type Http } from '../../outposts/http.ts';
+import type { SandboxProvider } from '../../sandboxes/provider.ts';
+import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
+import { fail, pass, runChecks, skip, type Check, type Outcome } from './check.ts';
+import { devinChecks } from './devin-checks.ts';
+import { platformChecks } from './platform-checks.ts';
+import { allWell, jsonReport, outcomeText, summary } from './report.ts';
+import { stateCheck } from './state-check.ts';
+
+export interface DoctorFlags {
+  readonly json?: boolean;
+  readonly deep?: boolean;
+}
+
+export interface DoctorTools {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly http: Http;
+  /** Another way to a provider than the configured one. */
+  readonly open?: () => Promise<SandboxProvider>;
+  /** Aborted: stop, and clear up. */
+  readonly signal: AbortSignal;
+}
+
+const BODY_SILENCE_MS = 30_000;
+
+export async function runDoctor(flags: DoctorFlags, terminal: Terminal): Promise<ExitCode> {
+  const stop = new AbortController();
+  let signals = 0;
+  const onSignal = (): void => {
+    signals += 1;
+    if (signals > 1) process.exit(EXIT.failed);
+    terminal.err('\nstopping, and removing what was made; once more to end at once\n');
+    stop.abort();
+  };
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+  const http = createHttp({ bodyTimeoutMs: BODY_SILENCE_MS });
+  try {
+    return await doctor(flags, terminal, {
+      clock: systemClock,
+      random: systemRandom,
+      http,
+      signal: stop.signal,
+    });
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    await http.close();
+  }
+}
+
+/** 0: nothing failed · 1: something failed, or it was interrupted · 2: the configuration is wrong. */
+export async function doctor(flags: DoctorFlags, terminal: Terminal, tools: DoctorTools): Promise<ExitCode> {
+  const redactor = new Redactor();
+  const say = (text: string): void => terminal.out(redactor.scrub(text));
+  const live = terminal.interactive && flags.json !== true;
+  const read = readConfig(terminal, redactor);
+  await using opened = new AsyncDisposableStack();
+  const checks = [
+    configCheck(read),
+    ...(read.config === undefined
+      ? notLooked(flags)
+      : checksOf(read.config, flags, { terminal, redactor, opened, ...tools })),
+  ];
+  const outcomes = await runChecks(checks, {
+    clock: tools.clock,
+    signal: tools.signal,
+    onStart: ({ title }) => {
+      if (live) say(`… ${title}`);
+    },
+    onOutcome: (outcome) => {
+      if (flags.json !== true) say(`${live ? '\r\u001b[K' : ''}${outcomeText(outcome, terminal.color)}`);
+    },
+  });
+  say(flags.json === true ? jsonReport(outcomes) : summary(outcomes));
+  return exitCode(outcomes, tools.signal);
+}
+
+function exitCode(outcomes: readonly Outcome[], signal: AbortSignal): ExitCode {
+  if (outcomes[0]?.finding.state === 'fail') return EXIT.config;
+  return allWell(outcomes) && !signal.aborted ? EXIT.ok : EXIT.failed;
+}
+
+type Read =
+  | { readonly config: Config; readonly troubles: readonly string[] }
+  | { readonly config: undefined; readonly problem: string };
+
+function readConfig(terminal: Terminal, redactor: Redactor): Read {
+  const troubles: string[] = [];
+  try {
+    const config = loadConfig({
+      env: terminal.env,
+      files: { read: (path) => readFileSync(path, 'utf8') },
+      redactor,
+      terminal: terminal.interactive,
+      onSecretTrouble: (variable, why) => troubles.push(`${variable}_FILE: ${why}`),
+    });
+    return { config, troubles };
+  } catch (error) {
+    if (!(error instanceof DvoError && error.code === 'config')) throw error;
+    return { config: undefined, problem: error.message };
+  }
+}
+
+function configCheck(read: Read): Check {
+  return {
+    id: 'config',
+    title: 'the configuration is complete and right',
+    async run() {
+      if (read.config === undefined) {
+        return fail(
+          read.problem,
+          'set these variables; .env.example describes each, and dvo connect writes those of Devin',
+        );
+      }
+      const { warnings } = read.config;
+      return pass(warnings.length === 0 ? 'no warnings' : warnings.join('; '));
+    },
+  };
+}
+
+/** Without a configuration nobody knows where to look. */
+function notLooked(flags: DoctorFlags): readonly Check[] {
+  const run = async () => skip('needs a configuration');
+  return [
+    { id: 'token', title: 'Devin accepts the token', run },
+    { id: 'outpost', title: 'the outpost exists and is for linux', run },
+    { id: 'clock', title: 'this machine’s clock is right', run },
+    { id: 'platform', title: 'the sandbox platform accepts the credential', run },
+    ...(flags.deep === true ? [{ id: 'sandbox', title: 'a sandbox starts', run }] : []),
+    { id: 'binary', title: 'devin-remote can be had and verified', run },
+    { id: 'state', title: 'STATE_DIR can be written and locked', run },
+  ];
+}
+
+interface Surroundings extends DoctorTools {
+  readonly terminal: Terminal;
+  readonly redactor: Redactor;
+  readonly opened: AsyncDisposableStack;
+}
+
+function checksOf(config: Config, flags: DoctorFlags, around: Surroundings): readonly Check[] {
+  const { clock, random, http, redactor, terminal, opened } = around;
+  const path = terminal.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
+  const observer = { call: () => undefined, rebuilt: () => undefined };
+  const parts = { config, clock, random, log: silentLogger, redactor, path, observer };
+  const open = around.open ?? (() => openProvider(parts));
+  const devin = devinChecks({ config, clock, random, redactor, fetch: http.fetch });
+  const platform = platformChecks({
+    config,
+    clock,
+    random,
+    depth: flags.deep === true ? 'deep' : 'shallow',
+    async open() {
+      const provider = await open();
+      opened.defer(() => provider.close());
+      return provider;
+    },
+  });
+  return [
+    ...devin.filter(({ id }) => id !== 'binary'),
+    ...platform,
+    ...devin.filter(({ id }) => id === 'binary'),
+    stateCheck(config.stateDir, clock),
+  ];
+}
