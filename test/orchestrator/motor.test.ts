@@ -100,11 +100,11 @@ describe('the motor', () => {
     emulator.steal('devin-poison', 'bench');
     // The record is looked at before the queue is known.
     emulator.fault({ route: 'list', kind: 'delay', ms: 300, count: 1 });
-    await start();
+    const { records } = await start();
     await until(() => emulator.session('devin-poison')?.phase === 'pending', {
       what: 'its claim is given back',
     });
-    await until(() => motor?.admissions.refusals.get('devin-poison') === 'cooling-down');
+    await until(() => (records.failures(nameOf('devin-poison'))?.coolUntil ?? 0) > Date.now());
     expect(stageOf('devin-poison')).toBe('suspended');
     expect(world.sandboxes.size).toBe(0);
   });
