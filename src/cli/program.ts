@@ -7,6 +7,7 @@ import type { ConnectFlags } from './connect/connect.ts';
 import type { DemoFlags } from './demo/demo.ts';
 import type { DoctorFlags } from './doctor/doctor.ts';
 import type { EmulatorFlags } from './emulator.ts';
+import type { StatusFlags } from './status/status.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
 /** Runs one command line (without node and script); answers the exit code. */
@@ -83,6 +84,19 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     .action(async (flags: DoctorFlags) => {
       const { runDoctor } = await import('./doctor/doctor.ts');
       code = await runDoctor(flags, terminal);
+    });
+  program
+    .command('status')
+    .description('sessions, slots and admission of the daemon on STATE_DIR')
+    .option('--json', 'one JSON document')
+    .option('--watch', 'draw it again every second')
+    .addHelpText(
+      'after',
+      '\nExample:\n  dvo status --watch\n\nWithout a daemon it shows what the index says, and says so.\n',
+    )
+    .action(async (flags: StatusFlags) => {
+      const { runStatus } = await import('./status/status.ts');
+      code = await runStatus(flags, terminal);
     });
   try {
     await program.parseAsync(argv, { from: 'user' });

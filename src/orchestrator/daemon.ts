@@ -21,6 +21,7 @@ import { DEFAULT_RULES, type Rules } from '../session/rules.ts';
 import type { NetworkPolicy } from '../session/session.ts';
 import { lockStateDir } from '../state/lock.ts';
 import { nodeDisk, removeTemporaries } from '../state/node-disk.ts';
+import { removeOpsFile, writeOpsFile } from '../state/ops-file.ts';
 import { openSessionIndex, type SessionIndex } from '../state/session-index.ts';
 import { acceptorId, cursorStore, openStateDir } from '../state/state-dir.ts';
 import { DEFAULT_LIMITS, type CallLimits, type Identity } from './context.ts';
@@ -90,6 +91,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const status = statusSource(options, { motor, health, identity, provider: provider.name });
   const ops = await openOps(options, { health, metrics, status });
   opened.defer(() => ops.close());
+  await writeOpsFile(stateDir, nodeDisk, ops.url);
+  opened.defer(() => removeOpsFile(stateDir));
   motor.start();
   log.info('started', {
     outpost: config.devin.outpostId,

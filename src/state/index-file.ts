@@ -50,6 +50,24 @@ export async function readIndex(options: ReadOptions): Promise<ReadIndex> {
   return { origin: 'rebuilding', sessions, failures };
 }
 
+/** The records that can be read, for a look from outside while a daemon may run: nothing is set aside or written. */
+export async function peekIndex(
+  path: string,
+  disk: Disk,
+): Promise<(IndexOwner & { readonly sessions: ReadonlyMap<string, SessionRecord> }) | undefined> {
+  const bytes = await disk.read(path);
+  if (bytes === undefined) return undefined;
+  const document = parseDocument(bytes);
+  if (document.kind === 'damaged') return undefined;
+  const sessions = new Map<string, SessionRecord>();
+  for (const [name, row] of Object.entries(document.file.sessions)) {
+    const parsed = RECORD.safeParse(row);
+    if (parsed.success) sessions.set(name, parsed.data);
+  }
+  const { outpostId, acceptorId } = document.file;
+  return { outpostId, acceptorId, sessions };
+}
+
 type Document =
   | { readonly kind: 'file'; readonly file: ReturnType<typeof INDEX_FILE.parse> }
   | { readonly kind: 'damaged'; readonly why: string };

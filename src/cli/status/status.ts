@@ -1,0 +1,63 @@
+/** `dvo status`: what the daemon does, once or again and again. */
+import { readFileSync } from 'node:fs';
+import { loadConfig, type Config } from '../../config/config.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { DvoError } from '../../lib/errors.ts';
+import { Redactor } from '../../lib/secret.ts';
+import { createHttp } from '../../outposts/http.ts';
+import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
+import { findStatus } from './find-status.ts';
+import { renderStatus, type Paint } from './render.ts';
+
+export interface StatusFlags {
+  readonly json?: true;
+  readonly watch?: true;
+}
+
+const EVERY_MS = 1_000;
+const TONES = { good: 32, bad: 31, dim: 2, bold: 1 } as const;
+
+export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise<ExitCode> {
+  const redactor = new Redactor();
+  const http = createHttp({ bodyTimeoutMs: 10_000 });
+  try {
+    const config = readConfig(terminal, redactor);
+    if (flags.watch === true && !terminal.interactive) {
+      throw new DvoError(
+        'config',
+        '--watch needs a terminal; without one, run dvo status again when you need it',
+      );
+    }
+    do {
+      const view = await findStatus(config, http.fetch, (text) => redactor.scrub(text));
+      const text =
+        flags.json === true
+          ? `${JSON.stringify(view, undefined, 2)}\n`
+          : renderStatus(view, painter(terminal));
+      terminal.out(flags.watch === true ? `\u001b[H\u001b[J${text}` : text);
+      if (flags.watch === true) await systemClock.sleep(EVERY_MS);
+    } while (flags.watch === true);
+    return EXIT.ok;
+  } catch (error) {
+    if (!(error instanceof DvoError)) throw error;
+    terminal.err(`dvo: ${error.message}\n`);
+    return error.code === 'config' ? EXIT.config : EXIT.failed;
+  } finally {
+    await http.close();
+  }
+}
+
+function painter(terminal: Terminal): Paint {
+  return (text, tone) => (terminal.color ? `\u001b[${TONES[tone]}m${text}\u001b[0m` : text);
+}
+
+/** @throws DvoError `config` */
+function readConfig(terminal: Terminal, redactor: Redactor): Config {
+  return loadConfig({
+    env: terminal.env,
+    files: { read: (path) => readFileSync(path, 'utf8') },
+    redactor,
+    terminal: terminal.interactive,
+    onSecretTrouble: () => undefined,
+  });
+}

@@ -1,0 +1,59 @@
+import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { STATUS_VIEW } from '../../src/ops/view.ts';
+import { Stage } from '../support/stage.ts';
+import { until } from '../support/until.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+interface Ended {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+async function dvo(stage: Stage, ...args: readonly string[]): Promise<Ended> {
+  return await new Promise((resolve) => {
+    execFile(process.execPath, [MAIN, ...args], { env: { ...stage.env } }, (error, out, err) => {
+      const code = error === null ? 0 : Number(error.code);
+      resolve({ code, out, err });
+    });
+  });
+}
+
+describe('dvo status', () => {
+  it('O5: shows sessions, slots and who waits, from the daemon; and from the index when none runs', async () => {
+    await using stage = await Stage.start({ env: { MAX_CONCURRENT_SESSIONS: '1' } });
+    await stage.serve('devin-a');
+    stage.emulator.enqueue({ sessionId: 'devin-b' });
+    const { mode } = await stat(join(stage.stateDir, 'ops.json'));
+    expect(mode & 0o077).toBe(0);
+    const told = await until(async () => {
+      const view = STATUS_VIEW.parse(JSON.parse((await dvo(stage, 'status', '--json')).out));
+      return view.waiting.length === 1 && view.sessions[0]?.stage === 'serving' && view;
+    });
+    expect(told).toMatchObject({ slots: { used: 1, max: 1 }, waiting: [{ sessionId: 'devin-b' }] });
+    const table = await dvo(stage, 'status');
+    expect(table.code).toBe(0);
+    expect(table.out).toContain('slots 1 of 1');
+    expect(table.out).toMatch(/devin-a +serving /);
+    expect(table.out).toContain('admission open');
+    expect(table.out).not.toContain('\u001b');
+    await stage.daemon.end('SIGKILL');
+    const left = await dvo(stage, 'status');
+    expect(left.out).toContain('No daemon runs');
+    expect(left.out).toMatch(/devin-a +serving /);
+  });
+
+  it('O5: says what to do where there is nothing to show', async () => {
+    await using stage = await Stage.open();
+    const { code, err } = await dvo(stage, 'status');
+    expect(code).toBe(1);
+    expect(err).toContain('STATE_DIR');
+    expect(err).toContain('dvo run');
+    expect((await dvo(stage, 'status', '--watch')).code).toBe(2);
+  });
+});
