@@ -1,6 +1,7 @@
 /** What a daemon shows of itself, opened: the history on disk, the status view, the server in front of both. */
 import type { Config } from '../config/config.ts';
 import type { Clock, Random } from '../lib/clock.ts';
+import { describeError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Redactor } from '../lib/secret.ts';
 import { version } from '../lib/version.ts';
@@ -69,15 +70,20 @@ export async function openHistory(options: OpsParts, motor: Motor): Promise<() =
   const { config, clock, log, redactor } = options;
   const { history, records } = motor;
   history.scrub = (text) => redactor.scrub(text);
-  history.restore(await readHistory(config.stateDir, nodeDisk), (name) => records.get(name) !== undefined);
+  // What happened before is worth a warning, not a daemon that does not start.
+  const kept = await readHistory(config.stateDir, nodeDisk).catch((error: unknown) => {
+    log.warn('session events not read', { error: describeError(error) });
+    return [];
+  });
+  history.restore(kept, (name) => records.get(name) !== undefined);
   const closing = new AbortController();
-  const kept = keepHistory(
+  const keeping = keepHistory(
     { history, stateDir: config.stateDir, disk: nodeDisk, clock, log },
     closing.signal,
   );
   return async () => {
     closing.abort();
-    await kept;
+    await keeping;
   };
 }
 

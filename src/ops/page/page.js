@@ -123,11 +123,16 @@ function showAdmission(rows) {
   } else {
     figure.textContent = used >= max ? 'Open, full' : 'Open';
     figure.dataset.state = ready.ok ? 'good' : 'bad';
-    detail.textContent =
-      used >= max
-        ? 'Every slot is taken; the next session waits for one.'
-        : `New sessions are claimed at once; ${max - used} more fit${max - used === 1 ? 's' : ''}.`;
+    detail.textContent = openWords(max - used);
   }
+}
+
+function openWords(free) {
+  if (free <= 0) return 'Every slot is taken; the next session waits for one.';
+  const room = free === 1 ? 'One slot is free.' : `${free} slots are free.`;
+  return view.waiting.length === 0
+    ? `${room} New sessions are claimed at once.`
+    : `${room} Why the waiting ones wait is told below.`;
 }
 
 function showCensus(rows) {
