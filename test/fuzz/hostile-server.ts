@@ -3,12 +3,13 @@ import { createServer, type Server, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { anyEvent, anyPage, anyReply, damaged } from '../support/hostile.ts';
 
-const FLOOD_BYTES = 16 * 1024 * 1024;
-const ENDLESS = [
-  Buffer.from(`data: ${'x'.repeat(60_000)}\n: keepalive\n`),
-  Buffer.from('x'.repeat(60_000)),
-  Buffer.from(': keepalive\n'.repeat(5_000)),
-  Buffer.from('data: {}\n\n'.repeat(5_000)),
+const MB = 1024 * 1024;
+/** What comes over and over, and how much of it: events that never end far above their limit, whole ones a little. */
+const FLOODS = [
+  { chunk: Buffer.from(`data: ${'x'.repeat(60_000)}\n: keepalive\n`), bytes: 16 * MB },
+  { chunk: Buffer.from('x'.repeat(60_000)), bytes: 16 * MB },
+  { chunk: Buffer.from(': keepalive\n'.repeat(5_000)), bytes: 4 * MB },
+  { chunk: Buffer.from('data: {}\n\n'.repeat(500)), bytes: MB / 8 },
 ];
 
 const stream = fc
@@ -66,7 +67,7 @@ export class HostileServer {
     if (reply.head !== undefined) socket.write(reply.head);
     else socket.write(`HTTP/1.1 ${reply.status} X\r\nretry-after: 1\r\nconnection: close\r\n\r\n`);
     if (reply.endless !== undefined) {
-      this.#flood(socket, ENDLESS[reply.endless % ENDLESS.length] ?? Buffer.from('x'));
+      this.#flood(socket, reply.endless);
       return;
     }
     for (const chunk of watch ? reply.events : reply.chunks) {
@@ -78,8 +79,8 @@ export class HostileServer {
   }
 
   /** On and on, until the client hangs up; or far above the limit on one event, for what has to be read on. */
-  #flood(socket: Socket, chunk: Buffer): void {
-    let left = FLOOD_BYTES;
+  #flood(socket: Socket, { chunk, bytes }: (typeof FLOODS)[number]): void {
+    let left = bytes;
     const more = (): void => {
       if (socket.destroyed) return;
       if (left <= 0) socket.end();
@@ -104,7 +105,7 @@ function pick(seed: number) {
     breaks: reply?.breaks === true,
     events: [Buffer.from(events ?? [])],
     head: kind?.head === 0 ? Buffer.from(garbage ?? []) : undefined,
-    endless: kind !== undefined && kind.endless < ENDLESS.length ? kind.endless : undefined,
+    endless: FLOODS[kind?.endless ?? FLOODS.length],
     hangs: kind?.hangs === 0,
   };
 }

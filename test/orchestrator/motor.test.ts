@@ -105,8 +105,11 @@ describe('the motor', () => {
       what: 'its claim is given back',
     });
     await until(() => (records.failures(nameOf('devin-poison'))?.coolUntil ?? 0) > Date.now());
+    // Admission has come round, and passed it over.
+    emulator.enqueue({ sessionId: 'devin-next' });
+    await serving('devin-next');
     expect(stageOf('devin-poison')).toBe('suspended');
-    expect(world.sandboxes.size).toBe(0);
+    expect(world.sandboxes.size).toBe(1);
   });
 
   it('forgets the failures of sessions that have left the queue, and of no others', async () => {
