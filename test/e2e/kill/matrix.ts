@@ -44,21 +44,22 @@ async function playFlow(flow: Flow, choose: (points: readonly string[]) => reado
     { ...flow.stage, ...(elder === undefined ? {} : { emulator: elder.emulator }) },
     elder,
   );
-  await begin(scene, elder, [FIRST]);
-  const points = choose(await learn(flow, scene, FIRST));
-  await scene.stage.daemon.end('SIGKILL');
-  await begin(
-    scene,
-    elder,
-    points.map((_, at) => `devin-${at}-0`),
-  );
-  let at = 'the end';
+  let points: readonly string[] = [];
+  let at = 'no point';
   try {
+    await begin(scene, elder, [FIRST]);
+    points = choose(await learn(flow, scene, FIRST));
+    await scene.stage.daemon.end('SIGKILL');
+    await begin(
+      scene,
+      elder,
+      points.map((_, number) => `devin-${number}-0`),
+    );
     for (const [number, point] of points.entries()) {
       at = point;
       await killAt(flow, scene, `devin-${number}`, point);
     }
-    at = 'the end';
+    at = 'no point';
     failures.push(...(await scene.leaks()));
   } catch (error) {
     // What is broken now would only repeat itself at every further point.
