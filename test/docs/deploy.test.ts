@@ -34,13 +34,13 @@ describe('the compose file', () => {
   const { dvo } = services;
   const env = { ...dvo.environment, OUTPOST_ID: 'outpost_env-a' };
 
-  it('sets only variables that exist, to values that are right', () => {
+  it('compose: sets only variables that exist, to values that are right', () => {
     expect(accepted(env).stateDir).toBe('/var/lib/dvo');
   });
-  it('waits longer for the end than the daemon takes', () => {
+  it('compose: waits longer for the end than the daemon takes', () => {
     outlives(Number.parseInt(dvo.stop_grace_period, 10), accepted(env));
   });
-  it('mounts every secret that a variable names, and keeps the state in a volume', () => {
+  it('compose: mounts every secret that a variable names, and keeps the state in a volume', () => {
     const files = Object.entries(env).filter(([name]) => name.endsWith('_FILE'));
     expect(files.map(([, path]) => path).sort()).toEqual(
       dvo.secrets.map((name: string) => `/run/secrets/${name}`).sort(),
@@ -48,7 +48,7 @@ describe('the compose file', () => {
     expect(Object.keys(secrets).sort()).toEqual([...dvo.secrets].sort());
     expect(dvo.volumes).toEqual([`${Object.keys(volumes)[0]}:${accepted(env).stateDir}`]);
   });
-  it('asks a health path that the daemon serves, at the port that it has', () => {
+  it('compose: asks a health path that the daemon serves, at the port that it has', () => {
     const [, port, path] = /127\.0\.0\.1:(\d+)(\/\w+)/.exec(dvo.healthcheck.test.at(-1)) ?? [];
     expect(routes).toContain(`path: '${path}'`);
     expect(Number(port)).toBe(accepted(env).ops.port);
@@ -58,7 +58,7 @@ describe('the compose file', () => {
 describe('the systemd unit', () => {
   /** Section, key and value of each line. */
   const lines = text('dvo.service')
-    .split('\n')
+    .split('systemd: \n')
     .filter((line) => line !== '' && !line.startsWith('#'));
   let section = '';
   const settings: { readonly section: string; readonly key: string; readonly value: string }[] = [];
@@ -79,19 +79,19 @@ describe('the systemd unit', () => {
     env[pair.slice(0, at)] = pair.slice(at + 1).replace('%d', '/run/credentials/dvo.service');
   }
 
-  it('sets only variables that exist, to values that are right', () => {
+  it('systemd: sets only variables that exist, to values that are right', () => {
     expect(accepted(env).log.format).toBe('json');
   });
-  it('loads every credential that a variable names', () => {
-    const loaded = values('LoadCredential').map((value) => value.split(':')[0]);
+  it('systemd: loads every credential that a variable names', () => {
+    const loaded = values('LoadCredential').map((value) => value.split('systemd: :')[0]);
     const named = Object.entries(env).filter(([name]) => name.endsWith('_FILE'));
-    expect(named.map(([, path]) => path.split('/').at(-1)).sort()).toEqual(loaded.sort());
+    expect(named.map(([, path]) => path.split('systemd: /').at(-1)).sort()).toEqual(loaded.sort());
   });
-  it('waits longer for the end than the daemon takes, and owns the state', () => {
+  it('systemd: waits longer for the end than the daemon takes, and owns the state', () => {
     outlives(Number(values('TimeoutStopSec')[0]), accepted(env));
     expect(`/var/lib/${values('StateDirectory')[0]}`).toBe(accepted(env).stateDir);
   });
-  it('does not start again what cannot start', () => {
+  it('systemd: does not start again what cannot start', () => {
     expect(values('RestartPreventExitStatus')).toEqual(['2 3']);
   });
 });
@@ -106,18 +106,18 @@ describe('the StatefulSet', () => {
     container.env.map(({ name, value }: { name: string; value: string }) => [name, value]),
   );
 
-  it('sets only variables that exist, to values that are right', () => {
+  it('Kubernetes: sets only variables that exist, to values that are right', () => {
     expect(accepted(env).ops.host).toBe('0.0.0.0');
   });
-  it('has one replica, and one service that finds it', () => {
+  it('Kubernetes: has one replica, and one service that finds it', () => {
     expect([spec.replicas, spec.serviceName]).toEqual([1, service.metadata.name]);
     expect(service.spec.selector).toEqual(spec.selector.matchLabels);
     expect(spec.template.metadata.labels).toEqual(spec.selector.matchLabels);
   });
-  it('waits longer for the end than the daemon takes', () => {
+  it('Kubernetes: waits longer for the end than the daemon takes', () => {
     outlives(pod.terminationGracePeriodSeconds, accepted(env));
   });
-  it('probes paths that the daemon serves, at the port that it has', () => {
+  it('Kubernetes: probes paths that the daemon serves, at the port that it has', () => {
     for (const probe of [container.livenessProbe, container.readinessProbe]) {
       expect(routes).toContain(`path: '${probe.httpGet.path}'`);
       expect(probe.httpGet.port).toBe(container.ports[0].name);
@@ -125,7 +125,7 @@ describe('the StatefulSet', () => {
     expect(container.livenessProbe.httpGet.path).toBe('/healthz');
     expect(container.ports[0].containerPort).toBe(accepted(env).ops.port);
   });
-  it('keeps the state in its volume and reads secrets as files, none as a variable', () => {
+  it('Kubernetes: keeps the state in its volume and reads secrets as files, none as a variable', () => {
     const mounts: readonly { name: string; mountPath: string }[] = container.volumeMounts;
     const under = (path: string): string | undefined =>
       mounts.find(({ mountPath }) => path.startsWith(`${mountPath}/`))?.name;
