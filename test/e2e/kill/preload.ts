@@ -6,13 +6,16 @@
 import { registerHooks } from 'node:module';
 
 const SWAPPED: Readonly<Record<string, string>> = {
-  './motor.ts': new URL('./motor.ts', import.meta.url).href,
-  '../sandboxes/local/provider.ts': new URL('./provider.ts', import.meta.url).href,
+  'src/orchestrator/motor.ts': './motor.ts',
+  'src/sandboxes/local/provider.ts': './provider.ts',
 };
 
 registerHooks({
   resolve(specifier, context, next) {
-    const swapped = context.parentURL?.endsWith('/src/orchestrator/daemon.ts') === true && SWAPPED[specifier];
-    return typeof swapped === 'string' ? next(swapped, context) : next(specifier, context);
+    const found = next(specifier, context);
+    // Only for the product: the swapped-in modules themselves get the real ones.
+    if (context.parentURL === undefined || context.parentURL.includes('/test/')) return found;
+    const [, swapped] = Object.entries(SWAPPED).find(([path]) => found.url.endsWith(`/${path}`)) ?? [];
+    return swapped === undefined ? found : { ...found, url: new URL(swapped, import.meta.url).href };
   },
 });
