@@ -35,5 +35,6 @@ STOPSIGNAL SIGTERM
 # Node is PID 1 and handles SIGTERM itself; it starts no children with the CoreWeave provider, so there is nothing to reap.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=15s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.OPS_PORT}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "--enable-source-maps", "/app/dist/main.js"]
+# The dashes keep Node from taking `connect --env-file` for itself.
+ENTRYPOINT ["node", "--enable-source-maps", "--", "/app/dist/main.js"]
 CMD ["run"]

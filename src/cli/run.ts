@@ -16,7 +16,7 @@ export async function runDaemon(terminal: Terminal): Promise<ExitCode> {
   const { config, log } = prepared;
   const stop = Promise.withResolvers<ExitCode>();
   // Armed before anything is opened: a signal during a slow start is not lost.
-  using signals = onSignals((name) => stop.resolve(signalled(log, name)), log);
+  using signals = onSignals((name) => stop.resolve(signalled(config, log, name)), log);
   using faults = onFaults((error) => {
     log.error('fatal error', {
       error: describeError(error),
@@ -73,8 +73,9 @@ function prepare(
   }
 }
 
-function signalled(log: Logger, name: string): ExitCode {
-  log.info('stopping: sandboxes and remotes live on', { signal: name });
+/** With `detach` sandboxes and remotes live on. */
+function signalled(config: Config, log: Logger, signal: string): ExitCode {
+  log.info('stopping', { signal, mode: config.shutdown.mode });
   return EXIT.ok;
 }
 

@@ -177,7 +177,11 @@ function apiUrl(reader: Reader): string {
 function stateDir(reader: Reader): string {
   const given = reader.value(
     'STATE_DIR',
-    z.string().regex(/^(\/|~\/)[^\0]*$/, 'an absolute path, or one below ~/'),
+    z
+      .string()
+      .regex(/^(\/|~\/)[^\0]*$/, 'an absolute path, or one below ~/')
+      // Making a folder there never ends.
+      .regex(/^(?!\/(proc|sys|dev)(\/|$))/, 'a folder on a disk'),
     '~/.dvo',
   );
   return given.startsWith('~/') ? join(homedir(), given.slice(2)) : given;

@@ -90,6 +90,47 @@ describe('the environment contract', () => {
     expect(config.warnings.join()).toContain('/opbeta');
   });
 
+  it('refuses a STATE_DIR where folders cannot be made', () => {
+    expect(problems({ ...GOOD, STATE_DIR: '/proc/dvo' })).toContain('STATE_DIR is "/proc/dvo"');
+  });
+
+  it('L7, S7, S8, R7: has the archives’ and the delivery’s defaults, and takes others', () => {
+    expect(load(GOOD)).toMatchObject({
+      archives: {
+        suspendMode: 'snapshot',
+        checkpointEveryMs: 1_800_000,
+        lifetimeMarginMs: 900_000,
+        retentionMs: 1_209_600_000,
+      },
+      remote: { delivery: 'auto' },
+    });
+    expect(
+      load({
+        ...GOOD,
+        SUSPEND_MODE: 'keep',
+        CHECKPOINT_INTERVAL_MINUTES: '0',
+        LIFETIME_MARGIN_SECONDS: '60',
+        REMOTE_DELIVERY: 'upload',
+      }),
+    ).toMatchObject({
+      archives: { suspendMode: 'keep', checkpointEveryMs: 0, lifetimeMarginMs: 60_000 },
+      remote: { delivery: 'upload' },
+    });
+  });
+
+  it('S7: a margin that leaves no time to serve is refused', () => {
+    expect(problems({ ...GOOD, SANDBOX_MAX_LIFETIME_SECONDS: '1200' })).toContain(
+      'LIFETIME_MARGIN_SECONDS is "900"; it must be at most half of SANDBOX_MAX_LIFETIME_SECONDS',
+    );
+  });
+
+  it('says what will be lost by choice', () => {
+    const { warnings } = load({ ...GOOD, SUSPEND_MODE: 'discard', NETWORK_POLICY: 'ignore' });
+    expect(warnings.join()).toContain('SUSPEND_MODE=discard');
+    expect(warnings.join()).toContain('NETWORK_POLICY=ignore');
+    expect(load({ ...GOOD, SANDBOX_TEMPLATE_ID: 'gpu' }).warnings.join()).toContain('SANDBOX_IMAGE');
+  });
+
   it('S10: refuses the local provider against a real Devin, unless told so', () => {
     expect(problems({ ...GOOD, SANDBOX_PROVIDER: 'local' })).toContain('ALLOW_UNSANDBOXED');
     const config = load({ ...GOOD, SANDBOX_PROVIDER: 'local', ALLOW_UNSANDBOXED: 'true' });

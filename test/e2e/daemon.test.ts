@@ -95,7 +95,7 @@ describe('stopping', () => {
     stage.emulator.enqueue({ sessionId: 'devin-a' });
     await until(() => (stage.emulator.state().requests['claim'] ?? 0) > 0);
     const ended = stage.daemon.end('SIGTERM');
-    await until(async () => (await stage.count('stopping: sandboxes and remotes live on')) === 1);
+    await until(async () => (await stage.count('stopping')) === 1);
     void stage.daemon.end('SIGTERM');
     expect(await ended).toBe(1);
     expect(await stage.count('second signal: ending at once')).toBe(1);

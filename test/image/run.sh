@@ -36,7 +36,7 @@ mkfifo "$work/done"
 as=(setpriv --reuid=10001 --regid=10001 --clear-groups --)
 env -i PATH="$PATH" unshare --pid --fork --kill-child --mount-proc "${as[@]}" env -i \
   STATE_DIR="$state/dvo" SANDBOX_PROVIDER=local DEVIN_API_URL=http://127.0.0.1:9 OUTPOST_ID=o DEVIN_OUTPOSTS_TOKEN=cog_0123456789 \
-  OPS_PORT=0 LOG_FORMAT=json "$node/node" --enable-source-maps dist/main.js run > "$work/log" 2>&1 &
+  OPS_PORT=0 LOG_FORMAT=json "$node/node" --enable-source-maps -- dist/main.js run > "$work/log" 2>&1 &
 outer=$!
 for _ in {1..100}; do grep -q '"msg":"started"' "$work/log" && break; sleep 0.1; done
 grep -q '"msg":"started"' "$work/log" || { cat "$work/log"; exit 1; }
