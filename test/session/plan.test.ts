@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { Decision } from '../../src/session/decision.ts';
 import { nextStep, type View } from '../../src/session/plan.ts';
@@ -12,6 +11,7 @@ import {
   type SessionRecord,
 } from '../../src/session/session.ts';
 import { WISHES } from '../../src/session/wish.ts';
+import { rowOf, STATE_TABLE, type TableRow } from '../support/state-table.ts';
 import { NOW, record, sightingOf, view } from './view.ts';
 
 const running: Facts = {
@@ -41,18 +41,7 @@ function serving(over: Partial<SessionRecord> = {}): SessionRecord {
 }
 
 describe('the state table', () => {
-  const page = readFileSync(new URL('../../docs/lifecycle.md', import.meta.url), 'utf8');
-  const body = page.slice(page.indexOf('<!-- state-table -->'), page.indexOf('<!-- /state-table -->'));
-  const rows = body
-    .split('\n')
-    .filter((line) => line.startsWith('| ') && !line.startsWith('| ---') && !line.startsWith('| stage'))
-    .map((line) =>
-      line
-        .split('|')
-        .slice(1, -1)
-        .map((cell) => cell.trim()),
-    );
-  const used = new Set<number>();
+  const used = new Set<TableRow | undefined>();
 
   const cells = ['none' as const, ...STAGES].flatMap((stage) =>
     WISHES.flatMap((wish) =>
@@ -65,24 +54,20 @@ describe('the state table', () => {
     (stage) => {
       for (const cell of cells.filter((one) => one.stage === stage)) {
         const values = [cell.stage, cell.wish, cell.sandbox, cell.remote];
-        const row = rows.findIndex((cols) =>
-          values.every((value, at) => cols[at] === '*' || cols[at] === value),
-        );
+        const row = rowOf(values);
         const answer = plan({
           sighting: sightingOf(cell.wish),
           facts: { ...NO_FACTS, sandbox: cell.sandbox, remote: cell.remote },
           record: cell.stage === 'none' ? undefined : record(cell.stage, { sandboxId: 'sb-1' }),
         });
-        expect(`${values.join(' × ')} → ${answer}`).toBe(
-          `${values.join(' × ')} → ${rows[row]?.[4] ?? 'no row'}`,
-        );
+        expect(`${values.join(' × ')} → ${answer}`).toBe(`${values.join(' × ')} → ${row?.next ?? 'no row'}`);
         used.add(row);
       }
     },
   );
 
   it('has no row that nothing reaches', () => {
-    const idle = rows.filter((_, at) => !used.has(at)).map((cols) => cols.join(' | '));
+    const idle = STATE_TABLE.filter((row) => !used.has(row)).map(({ cells: cols }) => cols.join(' | '));
     expect(idle).toEqual([]);
   });
 

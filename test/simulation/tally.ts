@@ -46,6 +46,7 @@ export class Tally {
       `faults:\n${list(this.faults)}`,
       `steps:\n${list(this.coverage.steps)}`,
       `${this.coverage.cells.size} cells of the state table:\n${list(this.coverage.cells)}`,
+      `rows of the state table not reached: ${this.coverage.missed().join('; ') || 'none'}`,
       this.failed.length === 0 ? 'no violation' : `${this.failed.length} failed: ${this.failed.join(', ')}`,
     ].join('\n');
   }
