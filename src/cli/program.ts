@@ -7,16 +7,36 @@ import type { ConnectFlags } from './connect/connect.ts';
 import type { DemoFlags } from './demo/demo.ts';
 import type { DoctorFlags } from './doctor/doctor.ts';
 import type { EmulatorFlags } from './emulator.ts';
+import type { LogsFlags } from './logs/logs.ts';
 import type { StatusFlags } from './status/status.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
 /** Runs one command line (without node and script); answers the exit code. */
 export async function dvo(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
   let code: ExitCode = EXIT.ok;
+  const end: End = (exit) => {
+    code = exit;
+  };
   const program = new Command('dvo')
     .description('Runs Devin Outposts sessions on CoreWeave sandboxes.')
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
     .exitOverride();
+  addServing(program, terminal, end);
+  addSetUp(program, terminal, end);
+  addLooking(program, terminal, end);
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return error.exitCode === 0 ? EXIT.ok : EXIT.config;
+  }
+  return code;
+}
+
+/** Takes the exit code of the command that was run. */
+type End = (code: ExitCode) => void;
+
+function addServing(program: Command, terminal: Terminal, end: End): void {
   program
     .command('run')
     .description('serve one outpost until stopped')
@@ -26,7 +46,7 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     )
     .action(async () => {
       const { runDaemon } = await import('./run.ts');
-      code = await runDaemon(terminal);
+      end(await runDaemon(terminal));
     });
   program
     .command('demo')
@@ -42,7 +62,7 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     )
     .action(async (flags: DemoFlags) => {
       const { runDemo } = await import('./demo/demo.ts');
-      code = await runDemo(flags, terminal);
+      end(await runDemo(flags, terminal));
     });
   program
     .command('emulator')
@@ -52,8 +72,11 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     .addHelpText('after', '\nExample:\n  dvo emulator --port 7000 --control-port 7001\n')
     .action(async (flags: EmulatorFlags) => {
       const { runEmulator } = await import('./emulator.ts');
-      code = await runEmulator(flags, terminal);
+      end(await runEmulator(flags, terminal));
     });
+}
+
+function addSetUp(program: Command, terminal: Terminal, end: End): void {
   program
     .command('connect')
     .description('connect an outpost in the browser, and write .env')
@@ -70,7 +93,7 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     )
     .action(async (flags: ConnectFlags) => {
       const { runConnect } = await import('./connect/connect.ts');
-      code = await runConnect(flags, terminal);
+      end(await runConnect(flags, terminal));
     });
   program
     .command('doctor')
@@ -83,8 +106,11 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     )
     .action(async (flags: DoctorFlags) => {
       const { runDoctor } = await import('./doctor/doctor.ts');
-      code = await runDoctor(flags, terminal);
+      end(await runDoctor(flags, terminal));
     });
+}
+
+function addLooking(program: Command, terminal: Terminal, end: End): void {
   program
     .command('status')
     .description('sessions, slots and admission of the daemon on STATE_DIR')
@@ -96,13 +122,17 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
     )
     .action(async (flags: StatusFlags) => {
       const { runStatus } = await import('./status/status.ts');
-      code = await runStatus(flags, terminal);
+      end(await runStatus(flags, terminal));
     });
-  try {
-    await program.parseAsync(argv, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    return error.exitCode === 0 ? EXIT.ok : EXIT.config;
-  }
-  return code;
+  program
+    .command('logs')
+    .description('a session’s log, also past sleep and wake; without a session: who has one')
+    .argument('[session]', 'id, dvo-name, or the beginning of either')
+    .option('-f, --follow', 'go on until the session is over')
+    .option('--tail <lines>', 'only the last lines')
+    .addHelpText('after', '\nExample:\n  dvo logs devin-4711 -f --tail 100\n')
+    .action(async (session: string | undefined, flags: LogsFlags) => {
+      const { runLogs } = await import('./logs/logs.ts');
+      end(await runLogs(session, flags, terminal));
+    });
 }

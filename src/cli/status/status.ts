@@ -1,10 +1,9 @@
 /** `dvo status`: what the daemon does, once or again and again. */
-import { readFileSync } from 'node:fs';
-import { loadConfig, type Config } from '../../config/config.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import { createHttp } from '../../outposts/http.ts';
+import { readConfig } from '../read-config.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { findStatus } from './find-status.ts';
 import { renderStatus, type Paint } from './render.ts';
@@ -49,15 +48,4 @@ export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise
 
 function painter(terminal: Terminal): Paint {
   return (text, tone) => (terminal.color ? `\u001b[${TONES[tone]}m${text}\u001b[0m` : text);
-}
-
-/** @throws DvoError `config` */
-function readConfig(terminal: Terminal, redactor: Redactor): Config {
-  return loadConfig({
-    env: terminal.env,
-    files: { read: (path) => readFileSync(path, 'utf8') },
-    redactor,
-    terminal: terminal.interactive,
-    onSecretTrouble: () => undefined,
-  });
 }

@@ -1,0 +1,16 @@
+/** The configuration for commands that look at what a daemon does: no log of their own, trouble goes to the caller. */
+import { readFileSync } from 'node:fs';
+import { loadConfig, type Config } from '../config/config.ts';
+import type { Redactor } from '../lib/secret.ts';
+import type { Terminal } from './terminal.ts';
+
+/** @throws DvoError `config` */
+export function readConfig(terminal: Terminal, redactor: Redactor): Config {
+  return loadConfig({
+    env: terminal.env,
+    files: { read: (path) => readFileSync(path, 'utf8') },
+    redactor,
+    terminal: terminal.interactive,
+    onSecretTrouble: (variable, why) => terminal.err(`dvo: ${variable}_FILE: ${why}\n`),
+  });
+}
