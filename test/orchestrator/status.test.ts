@@ -94,8 +94,11 @@ describe('the status view', () => {
     emulator.enqueue({ sessionId: 'devin-a' });
     await until(() => status().sessions[0]?.lastError !== undefined);
     emulator.enqueue({ sessionId: 'devin-b' });
-    await until(() => status().waiting.length === 1);
-    const view = status();
+    // A sweep that works lifts the pause for a moment, until the next create is refused.
+    const view = await until(() => {
+      const now = status();
+      return now.waiting.length === 1 && now.daemon?.admission.length === 1 && now;
+    });
     expect(view.sessions[0]?.lastError).toMatchObject({
       step: 'ensure-sandbox',
       message: expect.stringContaining('bad key'),
