@@ -12,9 +12,8 @@ import { VARIABLES } from '../../config/variables.ts';
 import { startEmulator, type Emulator } from '../../emulator/emulator.ts';
 import { systemClock, systemRandom } from '../../lib/clock.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
-import { silentLogger } from '../../lib/log.ts';
 import { Redactor } from '../../lib/secret.ts';
-import { openProvider } from '../../orchestrator/open-provider.ts';
+import { openQuietProvider } from '../quiet-provider.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { DaemonProcess, until } from './daemon-process.ts';
 import { Facts } from './facts.ts';
@@ -111,15 +110,7 @@ async function openPlatform(env: Environment, emulator: Emulator, stateDir: stri
     onSecretTrouble: () => undefined,
   });
   if (config.provider === 'local') return new LocalPlatform(stateDir);
-  const provider = await openProvider({
-    config,
-    clock: systemClock,
-    random: systemRandom,
-    log: silentLogger,
-    redactor,
-    path: '',
-    observer: { call: () => undefined, rebuilt: () => undefined },
-  });
+  const provider = await openQuietProvider(config, redactor);
   return new RemotePlatform(provider, emulator.outpostId);
 }
 

@@ -2,15 +2,14 @@
  * `dvo logs`: a session's log from its sandbox, past sleep and wake. Which sandbox that is, the daemon or its index says;
  * the log itself comes from the platform.
  */
-import { systemClock, systemRandom } from '../../lib/clock.ts';
+import { systemClock } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
-import { silentLogger } from '../../lib/log.ts';
 import { Redactor } from '../../lib/secret.ts';
 import type { SessionView, StatusView } from '../../ops/view.ts';
-import { openProvider } from '../../orchestrator/open-provider.ts';
 import { createHttp } from '../../outposts/http.ts';
 import type { SandboxProvider } from '../../sandboxes/provider.ts';
 import { findSession } from '../find-session.ts';
+import { openQuietProvider } from '../quiet-provider.ts';
 import { readConfig } from '../read-config.ts';
 import { findStatus } from '../status/find-status.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
@@ -43,15 +42,7 @@ export async function runLogs(
     const config = readConfig(terminal, redactor);
     const look = () => findStatus(config, http.fetch, (text) => redactor.scrub(text));
     if (wanted === undefined) return list(await look(), terminal);
-    const provider = await openProvider({
-      config,
-      clock: systemClock,
-      random: systemRandom,
-      log: silentLogger,
-      redactor,
-      path: '',
-      observer: { call: () => undefined, rebuilt: () => undefined },
-    });
+    const provider = await openQuietProvider(config, redactor);
     opened.defer(() => provider.close());
     const sources = { provider, look, terminal };
     return flags.follow === true
