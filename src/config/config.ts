@@ -69,6 +69,20 @@ const repository = z
     'HTTPS URLs without credentials, or org/name, separated by commas',
   );
 
+/** What a command needs that asks the running daemon, and nothing else. */
+export interface DaemonPlace {
+  readonly stateDir: string;
+  readonly opsToken?: SecretSource;
+}
+
+/** @throws DvoError `config` */
+export function loadDaemonPlace(sources: ConfigSources): DaemonPlace {
+  const reader = new Reader(sources);
+  const place = { stateDir: stateDir(reader), ...reader.maybeSecret('opsToken', 'OPS_TOKEN') };
+  reader.finish();
+  return place;
+}
+
 /** @throws DvoError `config` whose message lists every problem, a line each */
 export function loadConfig(sources: ConfigSources): Config {
   const reader = new Reader(sources);

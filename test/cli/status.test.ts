@@ -17,10 +17,15 @@ interface Ended {
 
 async function dvo(stage: Stage, ...args: readonly string[]): Promise<Ended> {
   return await new Promise((resolve) => {
-    execFile(process.execPath, [MAIN, ...args], { env: { ...stage.env } }, (error, out, err) => {
-      const code = error === null ? 0 : Number(error.code);
-      resolve({ code, out, err });
-    });
+    execFile(
+      process.execPath,
+      [MAIN, ...args],
+      { env: { PATH: stage.env['PATH'], STATE_DIR: stage.stateDir } },
+      (error, out, err) => {
+        const code = error === null ? 0 : Number(error.code);
+        resolve({ code, out, err });
+      },
+    );
   });
 }
 

@@ -10,7 +10,7 @@ import { createHttp } from '../../outposts/http.ts';
 import type { SandboxProvider } from '../../sandboxes/provider.ts';
 import { findSession } from '../find-session.ts';
 import { openQuietProvider } from '../quiet-provider.ts';
-import { readConfig } from '../read-config.ts';
+import { readConfig, readPlace } from '../read-config.ts';
 import { findStatus } from '../status/find-status.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 
@@ -39,10 +39,10 @@ export async function runLogs(
   opened.defer(() => http.close());
   try {
     const tailLines = tailOf(flags);
-    const config = readConfig(terminal, redactor);
-    const look = () => findStatus(config, http.fetch, (text) => redactor.scrub(text));
+    const place = readPlace(terminal, redactor);
+    const look = () => findStatus(place, http.fetch, (text) => redactor.scrub(text));
     if (wanted === undefined) return list(await look(), terminal);
-    const provider = await openQuietProvider(config, redactor);
+    const provider = await openQuietProvider(readConfig(terminal, redactor), redactor);
     opened.defer(() => provider.close());
     const sources = { provider, look, terminal };
     return flags.follow === true

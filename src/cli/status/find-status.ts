@@ -1,7 +1,7 @@
 /** The status view for the commands: from the daemon that runs on STATE_DIR, else from what it has left on disk. */
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Config } from '../../config/config.ts';
+import type { DaemonPlace } from '../../config/config.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { DvoError } from '../../lib/errors.ts';
@@ -21,18 +21,18 @@ const LARGEST_VIEW_BYTES = 64 * 1024 * 1024;
 
 /** @throws DvoError `state` when there is neither a daemon nor an index, or the daemon refuses */
 export async function findStatus(
-  config: Config,
+  place: DaemonPlace,
   fetch: Fetch,
   scrub: (text: string) => string,
 ): Promise<StatusView> {
-  const url = await readOpsFile(config.stateDir, nodeDisk);
-  const told = url === undefined ? undefined : await askDaemon(config, fetch, url);
-  return told ?? (await readDisk(config, scrub));
+  const url = await readOpsFile(place.stateDir, nodeDisk);
+  const told = url === undefined ? undefined : await askDaemon(place, fetch, url);
+  return told ?? (await readDisk(place, scrub));
 }
 
 /** Undefined: nobody listens there any more. */
-async function askDaemon(config: Config, fetch: Fetch, url: string): Promise<StatusView | undefined> {
-  const { token } = config.ops;
+async function askDaemon(place: DaemonPlace, fetch: Fetch, url: string): Promise<StatusView | undefined> {
+  const { opsToken: token } = place;
   const headers = token === undefined ? {} : { authorization: `Bearer ${token.read().reveal()}` };
   const call = { timeoutMs: ASK_MS, signal: new AbortController().signal };
   const answer = await withDeadline(systemClock, 'ask the daemon', call, async (signal) => {
@@ -64,8 +64,8 @@ async function askDaemon(config: Config, fetch: Fetch, url: string): Promise<Sta
   }
 }
 
-async function readDisk(config: Config, scrub: (text: string) => string): Promise<StatusView> {
-  const { stateDir } = config;
+async function readDisk(place: DaemonPlace, scrub: (text: string) => string): Promise<StatusView> {
+  const { stateDir } = place;
   const path = join(stateDir, 'sandbox_index.json');
   const index = await peekIndex(path, nodeDisk);
   if (index === undefined) {

@@ -3,7 +3,7 @@ import { systemClock } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import { createHttp } from '../../outposts/http.ts';
-import { readConfig } from '../read-config.ts';
+import { readPlace } from '../read-config.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { findStatus } from './find-status.ts';
 import { renderStatus, type Paint } from './render.ts';
@@ -20,7 +20,7 @@ export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise
   const redactor = new Redactor();
   const http = createHttp({ bodyTimeoutMs: 10_000 });
   try {
-    const config = readConfig(terminal, redactor);
+    const place = readPlace(terminal, redactor);
     if (flags.watch === true && !terminal.interactive) {
       throw new DvoError(
         'config',
@@ -28,7 +28,7 @@ export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise
       );
     }
     do {
-      const view = await findStatus(config, http.fetch, (text) => redactor.scrub(text));
+      const view = await findStatus(place, http.fetch, (text) => redactor.scrub(text));
       const text =
         flags.json === true
           ? `${JSON.stringify(view, undefined, 2)}\n`
