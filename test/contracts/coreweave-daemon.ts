@@ -165,7 +165,7 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
     it.each(['UNAVAILABLE', 'DEADLINE_EXCEEDED', 'never'] as const)(
       'P1, P2: a create that is answered %s leaves one sandbox',
       async (how) => {
-        await world.lists({ lagMs: 2_000 });
+        await world.lists({ lagMs: 5_000 });
         await start();
         await until(() => said('admission resumed') > 0);
         await world.nextCreateAnswers(how);
