@@ -1,21 +1,12 @@
-/** The configured provider for a command that looks at sandboxes beside a daemon: it logs and counts nothing. */
-import type { Config } from '../config/config.ts';
-import { systemClock, systemRandom } from '../lib/clock.ts';
+/** The configured provider for a command that works beside a daemon: it logs and counts nothing. */
 import { silentLogger } from '../lib/log.ts';
-import type { Redactor } from '../lib/secret.ts';
-import { openProvider } from '../orchestrator/open-provider.ts';
+import { openProvider, type ProviderParts } from '../orchestrator/open-provider.ts';
 import type { SandboxProvider } from '../sandboxes/provider.ts';
 
 /** @throws DvoError `config` */
-export async function openQuietProvider(config: Config, redactor: Redactor): Promise<SandboxProvider> {
-  return await openProvider({
-    config,
-    redactor,
-    clock: systemClock,
-    random: systemRandom,
-    log: silentLogger,
-    // For sandboxes that are made here; these commands make none.
-    path: '',
-    observer: { call: () => undefined, rebuilt: () => undefined },
-  });
+export async function openQuietProvider(
+  parts: Omit<ProviderParts, 'log' | 'observer'>,
+): Promise<SandboxProvider> {
+  const observer = { call: () => undefined, rebuilt: () => undefined };
+  return await openProvider({ ...parts, log: silentLogger, observer });
 }

@@ -1,13 +1,12 @@
 /** `dvo run`: the daemon in the foreground. Signals, exit codes, the last words. */
-import { readFileSync } from 'node:fs';
-import { loadConfig } from '../config/config.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock, systemRandom } from '../lib/clock.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
 import { createLogger, type Logger } from '../lib/log.ts';
 import { Redactor } from '../lib/secret.ts';
 import { startDaemon, type Daemon } from '../orchestrator/daemon.ts';
-import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
+import { readConfig } from './read-config.ts';
+import { EXIT, searchPath, type ExitCode, type Terminal } from './terminal.ts';
 
 export async function runDaemon(terminal: Terminal): Promise<ExitCode> {
   const redactor = new Redactor();
@@ -25,12 +24,11 @@ export async function runDaemon(terminal: Terminal): Promise<ExitCode> {
     stop.resolve(EXIT.failed);
   });
   try {
-    const path = terminal.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
     const daemon = await startDaemon({
       config,
       log,
       redactor,
-      path,
+      path: searchPath(terminal),
       clock: systemClock,
       random: systemRandom,
     });
@@ -55,14 +53,9 @@ function prepare(
   // The configuration says how to log, so trouble with a secret's file is told once there is a log.
   let log: Logger | undefined;
   try {
-    const config = loadConfig({
-      env: terminal.env,
-      files: { read: (path) => readFileSync(path, 'utf8') },
-      redactor,
-      terminal: terminal.interactive,
-      onSecretTrouble: (variable, why) =>
-        log?.warn('secret file not usable; the last value stays in force', { variable, why }),
-    });
+    const config = readConfig(terminal, redactor, (variable, why) =>
+      log?.warn('secret file not usable; the last value stays in force', { variable, why }),
+    );
     log = createLogger({ ...config.log, redactor, write: terminal.out, color: terminal.color });
     for (const warning of config.warnings) log.warn('configuration', { warning });
     return { config, log };

@@ -16,3 +16,13 @@ export interface Terminal {
 /** Exit codes, as documented in docs/operations. */
 export const EXIT = { ok: 0, failed: 1, config: 2, locked: 3 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** `text` in a colour (an SGR code), where colours are wanted. */
+export function paint(color: boolean, code: number, text: string): string {
+  return color ? `\u001b[${code}m${text}\u001b[0m` : text;
+}
+
+/** PATH, for what is started on this machine. */
+export function searchPath({ env }: Pick<Terminal, 'env'>): string {
+  return env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
+}

@@ -5,6 +5,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { bareApiUrl, DEVIN_API_URL } from '../lib/api-url.ts';
 import { isLoopbackHost, isLoopbackUrl } from '../lib/loopback.ts';
 import type { LogLevel } from '../lib/log.ts';
 import { readCoreweave, type CoreweaveConfig } from './coreweave.ts';
@@ -178,11 +179,8 @@ function readTiming(reader: Reader): Config['timing'] {
 }
 
 function apiUrl(reader: Reader): string {
-  const given = reader.value('DEVIN_API_URL', httpUrl, 'https://api.devin.ai');
-  const stripped = given
-    .replace(/\/+$/, '')
-    .replace(/\/opbeta$/, '')
-    .replace(/\/+$/, '');
+  const given = reader.value('DEVIN_API_URL', httpUrl, DEVIN_API_URL);
+  const stripped = bareApiUrl(given);
   if (stripped !== given)
     reader.warnings.push(`DEVIN_API_URL is given without /opbeta or a final slash: using ${stripped}`);
   return stripped;

@@ -3,6 +3,7 @@
  * table and .env.example are compared with it by a test.
  */
 import { z } from 'zod';
+import { DEVIN_API_URL } from '../lib/api-url.ts';
 
 export interface Variable {
   readonly name: string;
@@ -46,7 +47,7 @@ export const VARIABLES: readonly Variable[] = [
     },
   ),
   variable('Devin', 'OUTPOST_ID', 'the outpost whose queue is served (`outpost_env-…`)', { required: true }),
-  variable('Devin', 'DEVIN_API_URL', 'base URL, without `/opbeta`', { fallback: 'https://api.devin.ai' }),
+  variable('Devin', 'DEVIN_API_URL', 'base URL, without `/opbeta`', { fallback: DEVIN_API_URL }),
   variable(
     'Daemon',
     'STATE_DIR',

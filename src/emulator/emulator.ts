@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Clock, Random } from '../lib/clock.ts';
 import { DvoError } from '../lib/errors.ts';
+import { closeServer, listenOn } from '../lib/http-server.ts';
 import { Connect } from './connect.ts';
 import { serveControl } from './control.ts';
 import { Distribution } from './distribution.ts';
@@ -129,8 +130,8 @@ export class Emulator {
   async listen(port: number, controlPort: number): Promise<void> {
     const api = this.#serve((request, response) => this.#router.respond(request, response));
     api.on('upgrade', (request, socket, head) => this.gateway.upgrade(request, socket, head));
-    this.#url = await listenOn(api, port);
-    this.#controlUrl = await listenOn(
+    this.#url = await openUrl(api, port);
+    this.#controlUrl = await openUrl(
       this.#serve((request, response) => serveControl(this, request, response)),
       controlPort,
     );
@@ -263,19 +264,7 @@ export class Emulator {
   }
 }
 
-async function listenOn(server: Server, port: number): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    // Loopback only: whoever reaches the control API runs commands.
-    server.listen(port, '127.0.0.1', resolve);
-  });
-  const address = server.address();
-  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : port}`;
-}
-
-async function closeServer(server: Server): Promise<void> {
-  await new Promise<void>((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
+async function openUrl(server: Server, port: number): Promise<string> {
+  // Loopback only: whoever reaches the control API runs commands.
+  return `http://127.0.0.1:${await listenOn(server, port, '127.0.0.1')}`;
 }

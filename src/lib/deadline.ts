@@ -8,6 +8,11 @@ export interface Call {
   readonly signal: AbortSignal;
 }
 
+/** For a call that nothing but its limit ends. */
+export function unstopped(timeoutMs: number): Call {
+  return { timeoutMs, signal: new AbortController().signal };
+}
+
 /**
  * Runs `work` with a signal that aborts when `call.signal` does or after `call.timeoutMs`. Settles by then
  * even if `work` ignores its signal; a late failure of abandoned work is observed, so it cannot end the process.

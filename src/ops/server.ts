@@ -4,6 +4,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { describeError, DvoError, systemCode } from '../lib/errors.ts';
+import { closeServer, listenOn } from '../lib/http-server.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Access } from './access.ts';
 
@@ -44,19 +45,12 @@ export async function startOpsServer(options: OpsOptions): Promise<OpsServer> {
       response.destroy();
     });
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) => reject(addressError(options, error)));
-    server.listen(port, host, resolve);
+  const bound = await listenOn(server, port, host).catch((error: unknown) => {
+    throw addressError(options, error);
   });
-  const address = server.address();
-  const bound = typeof address === 'object' && address !== null ? address.port : port;
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close: () => closeServer(server),
   };
 }
 
@@ -124,9 +118,11 @@ export function sendJson(response: ServerResponse, status: number, json: string)
   response.end(`${json}\n`);
 }
 
-function addressError(options: OpsOptions, error: Error): DvoError {
+function addressError(options: OpsOptions, error: unknown): DvoError {
   const where = `OPS_HOST=${options.host} OPS_PORT=${options.port}`;
   const why =
-    systemCode(error) === 'EADDRINUSE' ? 'the port is in use; choose another OPS_PORT, or 0' : error.message;
+    systemCode(error) === 'EADDRINUSE'
+      ? 'the port is in use; choose another OPS_PORT, or 0'
+      : describeError(error);
   return new DvoError('config', `${where} cannot be listened on: ${why}`, { cause: error });
 }

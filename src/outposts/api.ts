@@ -3,6 +3,7 @@ import type { Clock, Random } from '../lib/clock.ts';
 import { withDeadline, type Call } from '../lib/deadline.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
 import type { Fetch } from '../lib/fetch.ts';
+import { parseJson } from '../lib/json.ts';
 import type { Logger } from '../lib/log.ts';
 import { retry, type Verdict } from '../lib/retry.ts';
 import { Secret, type Redactor } from '../lib/secret.ts';
@@ -10,7 +11,7 @@ import type { QueueEntry } from '../session/session.ts';
 import { ApiError, type ClaimResult, type OutpostsApi, type QueueEvent, type QueuePage } from './outposts.ts';
 import { readSse } from './sse.ts';
 import { Transport, type Answer, type Exchange } from './transport.ts';
-import { json, parseEntry, parseEvent, parseGrant, parsePage, sessionIdOf, type Parsed } from './wire.ts';
+import { parseEntry, parseEvent, parseGrant, parsePage, sessionIdOf, type Parsed } from './wire.ts';
 
 export interface ApiOptions {
   /** Without `/opbeta` and without a final slash. */
@@ -70,7 +71,7 @@ class HttpApi implements OutpostsApi {
       url: `${this.#base}?${search.toString()}`,
     };
     const answer = await this.#send(exchange, [200], call);
-    const page = read(exchange, parsePage(json(answer.text), PAGE_SIZE));
+    const page = read(exchange, parsePage(parseJson(answer.text), PAGE_SIZE));
     const entries: QueueEntry[] = [];
     for (const row of page.rows) {
       const entry = parseEntry(row);
@@ -113,7 +114,7 @@ class HttpApi implements OutpostsApi {
   async get(sessionId: string, call: Call): Promise<QueueEntry | undefined> {
     const exchange: Exchange = { operation: 'get', method: 'GET', url: this.#url(sessionId) };
     const answer = await this.#send(exchange, [200, 404], call);
-    return answer.status === 404 ? undefined : read(exchange, parseEntry(json(answer.text)));
+    return answer.status === 404 ? undefined : read(exchange, parseEntry(parseJson(answer.text)));
   }
 
   async claim(sessionId: string, call: Call): Promise<ClaimResult> {
@@ -144,7 +145,7 @@ class HttpApi implements OutpostsApi {
 
   #granted(exchange: Exchange, answer: Answer): ClaimResult {
     const { clock, redactor } = this.#options;
-    const { entry, connectToken, gatewayUrl } = read(exchange, parseGrant(json(answer.text)));
+    const { entry, connectToken, gatewayUrl } = read(exchange, parseGrant(parseJson(answer.text)));
     if (connectToken === undefined) {
       throw new ApiError('claim: won, but the answer holds no connect token', {
         operation: 'claim',

@@ -4,14 +4,15 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { bareApiUrl } from '../lib/api-url.ts';
 import type { Clock, Random } from '../lib/clock.ts';
 import { withDeadline, type Call } from '../lib/deadline.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
 import { readText, type Fetch } from '../lib/fetch.ts';
+import { parseJson } from '../lib/json.ts';
 import { isLoopbackUrl } from '../lib/loopback.ts';
 import { Secret, type Redactor } from '../lib/secret.ts';
 import { ApiError } from './outposts.ts';
-import { json } from './wire.ts';
 
 /** One attempt. `state` tells its answer from that to another attempt. */
 export interface Attempt {
@@ -101,7 +102,7 @@ export async function exchangeCode(
 }
 
 function refused(status: number, text: string): ApiError {
-  const refusal = REFUSAL.safeParse(json(text));
+  const refusal = REFUSAL.safeParse(parseJson(text));
   if (refusal.success && refusal.data.error === 'invalid_grant') {
     return new ApiError('the code is used, expired, or not ours (invalid_grant); run dvo connect again', {
       status,
@@ -111,7 +112,7 @@ function refused(status: number, text: string): ApiError {
 }
 
 function connected(text: string, redactor: Redactor): Connected {
-  const answer = ANSWER.safeParse(json(text));
+  const answer = ANSWER.safeParse(parseJson(text));
   if (!answer.success) {
     const fields = answer.error.issues.map((issue) => issue.path.join('.')).join(', ');
     throw new ApiError(`Devin’s answer cannot be read (${fields === '' ? 'no JSON' : fields})`, {
@@ -120,6 +121,5 @@ function connected(text: string, redactor: Redactor): Connected {
   }
   const { access_token: token, outpost_id: outpostId, outpost_name: outpostName, api_base_url } = answer.data;
   redactor.add(token);
-  const apiUrl = api_base_url.replace(/\/+$/, '').replace(/\/opbeta$/, '');
-  return { outpostId, outpostName, apiUrl, token: new Secret(token) };
+  return { outpostId, outpostName, apiUrl: bareApiUrl(api_base_url), token: new Secret(token) };
 }

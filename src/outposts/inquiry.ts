@@ -6,8 +6,8 @@ import { z } from 'zod';
 import type { Call } from '../lib/deadline.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { readText } from '../lib/fetch.ts';
+import { parseJson } from '../lib/json.ts';
 import { Transport, type TransportOptions } from './transport.ts';
-import { json } from './wire.ts';
 
 export interface InquiryOptions extends Omit<TransportOptions, 'onRequest'> {
   /** Without `/opbeta` and without a final slash. */
@@ -107,7 +107,7 @@ export class Inquiry {
       const date = Date.parse(response.headers.get('date') ?? '');
       // The header counts whole seconds; on average half of one has passed.
       const skewMs = Number.isNaN(date) ? undefined : date + 500 - ours;
-      return { status: response.status, body: json(text), skewMs };
+      return { status: response.status, body: parseJson(text), skewMs };
     });
   }
 }

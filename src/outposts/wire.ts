@@ -3,6 +3,7 @@
  * level, unknown values become `unknown`, a missing session id fails. Everything outside this room sees QueueEntry.
  */
 import { z } from 'zod';
+import { parseJson } from '../lib/json.ts';
 import type { NetworkPolicy, NetworkRule, QueueEntry, SessionStatus } from '../session/session.ts';
 
 /** Longer ids are refused: they would not fit into a URL. */
@@ -77,7 +78,7 @@ export type WireEvent =
 
 /** The text of one event's `data`. A bad event may still carry a cursor. */
 export function parseEvent(data: string): Parsed<WireEvent> & { readonly cursor?: string } {
-  const event = fields(json(data));
+  const event = fields(parseJson(data));
   if (event === undefined) return bad('not JSON, or not an object');
   const cursor = given('cursor', string(find([event], 'cursor', 'next_cursor', 'nextCursor')));
   const raw = find([event], 'object', 'data', 'entry') ?? event;
@@ -109,16 +110,6 @@ export function parseGrant(raw: unknown): Parsed<WireGrant> {
     ...given('connectToken', string(find([status, row], 'connect_token', 'connectToken'))),
     ...given('gatewayUrl', string(find([status, row], 'gateway_url', 'gatewayUrl'))),
   });
-}
-
-/** Parsed JSON, or undefined for text that is none. */
-export function json(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // The caller reports it as what it is to the caller: a bad event, or an answer that is not JSON.
-    return undefined;
-  }
 }
 
 function fields(raw: unknown): Fields | undefined {

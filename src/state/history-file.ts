@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { Clock } from '../lib/clock.ts';
 import { describeError } from '../lib/errors.ts';
+import { parseJson } from '../lib/json.ts';
 import type { Logger } from '../lib/log.ts';
 import { STAGES, type SessionHistory } from '../session/session.ts';
 import type { Disk } from './disk.ts';
@@ -32,13 +33,9 @@ export async function readHistory(
 ): Promise<readonly (readonly [string, SessionHistory])[]> {
   const bytes = await disk.read(pathOf(stateDir));
   if (bytes === undefined) return [];
-  try {
-    const parsed = FILE.safeParse(JSON.parse(new TextDecoder().decode(bytes)));
-    return parsed.success ? Object.entries(parsed.data.sessions) : [];
-  } catch {
-    // Cut JSON. What happened before is not known any more; what happens from now on will be.
-    return [];
-  }
+  // Of cut JSON nothing is known any more; what happens from now on will be.
+  const parsed = FILE.safeParse(parseJson(new TextDecoder().decode(bytes)));
+  return parsed.success ? Object.entries(parsed.data.sessions) : [];
 }
 
 /** The content to keep. */

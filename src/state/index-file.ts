@@ -54,16 +54,13 @@ export async function readIndex(options: ReadOptions): Promise<ReadIndex> {
 export async function peekIndex(
   path: string,
   disk: Disk,
-): Promise<(IndexOwner & { readonly sessions: ReadonlyMap<string, SessionRecord> }) | undefined> {
+): Promise<(IndexOwner & { readonly sessions: Table<SessionRecord> }) | undefined> {
   const bytes = await disk.read(path);
   if (bytes === undefined) return undefined;
   const document = parseDocument(bytes);
   if (document.kind === 'damaged') return undefined;
-  const sessions = new Map<string, SessionRecord>();
-  for (const [name, row] of Object.entries(document.file.sessions)) {
-    const parsed = RECORD.safeParse(row);
-    if (parsed.success) sessions.set(name, parsed.data);
-  }
+  const sessions = new Table<SessionRecord>();
+  fill(sessions, document.file.sessions, (row) => RECORD.safeParse(row));
   const { outpostId, acceptorId } = document.file;
   return { outpostId, acceptorId, sessions };
 }

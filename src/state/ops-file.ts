@@ -3,6 +3,7 @@ import { unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { systemCode } from '../lib/errors.ts';
+import { parseJson } from '../lib/json.ts';
 import type { Disk } from './disk.ts';
 
 const OPS_FILE = z.object({ url: z.string(), pid: z.number() });
@@ -27,11 +28,6 @@ export async function removeOpsFile(stateDir: string): Promise<void> {
 export async function readOpsFile(stateDir: string, disk: Disk): Promise<string | undefined> {
   const bytes = await disk.read(pathIn(stateDir));
   if (bytes === undefined) return undefined;
-  try {
-    const parsed = OPS_FILE.safeParse(JSON.parse(new TextDecoder().decode(bytes)));
-    return parsed.success ? parsed.data.url : undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  const parsed = OPS_FILE.safeParse(parseJson(new TextDecoder().decode(bytes)));
+  return parsed.success ? parsed.data.url : undefined;
 }

@@ -1,7 +1,8 @@
 /** `dvo connect`: an administrator agrees in the browser, and `.env` holds what a daemon needs of Devin. */
+import { bareApiUrl, DEVIN_API_URL } from '../../lib/api-url.ts';
 import type { Clock, Random } from '../../lib/clock.ts';
 import { systemClock, systemRandom } from '../../lib/clock.ts';
-import { withDeadline } from '../../lib/deadline.ts';
+import { unstopped, withDeadline } from '../../lib/deadline.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
 import type { Fetch } from '../../lib/fetch.ts';
 import { isLoopbackUrl } from '../../lib/loopback.ts';
@@ -92,8 +93,8 @@ async function connect(
   if (terminal.interactive) openBrowser(page);
   try {
     const code = await codeFrom(listener, attempt, tools.clock);
-    const call = { timeoutMs: EXCHANGE_MS, signal: new AbortController().signal };
-    const connected = await exchangeCode({ ...tools, apiUrl, redactor }, code, attempt, call);
+    const options = { ...tools, apiUrl, redactor };
+    const connected = await exchangeCode(options, code, attempt, unstopped(EXCHANGE_MS));
     await file.set(variablesOf(connected));
     listener.end({
       ok: true,
@@ -109,8 +110,7 @@ async function connect(
 }
 
 async function codeFrom(listener: CallbackListener, attempt: Attempt, clock: Clock): Promise<string> {
-  const call = { timeoutMs: PATIENCE_MS, signal: new AbortController().signal };
-  const answer = await withDeadline(clock, 'wait', call, () => listener.answered()).catch(
+  const answer = await withDeadline(clock, 'wait', unstopped(PATIENCE_MS), () => listener.answered()).catch(
     (error: unknown) => {
       if (!(error instanceof DvoError && error.code === 'deadline')) throw error;
       throw new DvoError('deadline', 'nobody agreed within ten minutes; run dvo connect again');
@@ -145,7 +145,7 @@ function lastWords({ outpostId, outpostName }: Connected, path: string): string 
 
 function apiUrlIn(terminal: Terminal): string {
   const given = terminal.env['DEVIN_API_URL'] ?? '';
-  return (given === '' ? 'https://api.devin.ai' : given).replace(/\/+$/, '').replace(/\/opbeta$/, '');
+  return bareApiUrl(given === '' ? DEVIN_API_URL : given);
 }
 
 /** @throws DvoError `config`: codes and tokens travel there */

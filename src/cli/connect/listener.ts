@@ -1,6 +1,7 @@
 /** The loopback listener that the browser is sent back to. Takes one answer, and shows how the attempt ended. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import { DvoError, systemCode } from '../../lib/errors.ts';
+import { describeError, DvoError, systemCode } from '../../lib/errors.ts';
+import { listenOn } from '../../lib/http-server.ts';
 import { endingPage, PAGE_HEADERS, type Ending } from './page.ts';
 
 /** What the browser brought back. */
@@ -35,15 +36,10 @@ export class CallbackListener implements AsyncDisposable {
   /** @throws DvoError `config` when the port cannot be had */
   static async open(port: number): Promise<CallbackListener> {
     const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', (error) => reject(portError(port, error)));
-      server.listen(port, '127.0.0.1', resolve);
+    const bound = await listenOn(server, port, '127.0.0.1').catch((error: unknown) => {
+      throw portError(port, error);
     });
-    const address = server.address();
-    return new CallbackListener(
-      server,
-      typeof address === 'object' && address !== null ? address.port : port,
-    );
+    return new CallbackListener(server, bound);
   }
 
   answered(): Promise<Answer> {
@@ -82,10 +78,10 @@ function answerIn(query: URLSearchParams): Answer | undefined {
   return { kind: 'code', code, state: query.get('state') ?? undefined };
 }
 
-function portError(port: number, error: Error): DvoError {
+function portError(port: number, error: unknown): DvoError {
   const why =
     systemCode(error) === 'EADDRINUSE'
       ? `port ${port} is in use; end what listens there (another dvo connect?), or choose another --port`
-      : `port ${port} cannot be listened on: ${error.message}`;
+      : `port ${port} cannot be listened on: ${describeError(error)}`;
   return new DvoError('config', why, { cause: error });
 }

@@ -2,11 +2,9 @@
  * `dvo demo`: the main job for real. A daemon process, the Outposts emulator on loopback, real processes as sandboxes,
  * real downloads and checksums. It plays the validation checklist and ticks each point from what it observes.
  */
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadConfig } from '../../config/config.ts';
 import type { Environment } from '../../config/reader.ts';
 import { VARIABLES } from '../../config/variables.ts';
 import { startEmulator, type Emulator } from '../../emulator/emulator.ts';
@@ -14,7 +12,8 @@ import { systemClock, systemRandom } from '../../lib/clock.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import { openQuietProvider } from '../quiet-provider.ts';
-import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
+import { readConfig } from '../read-config.ts';
+import { EXIT, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
 import { DaemonProcess, until } from './daemon-process.ts';
 import { Facts } from './facts.ts';
 import { LocalPlatform, RemotePlatform, type Platform } from './platform.ts';
@@ -102,15 +101,16 @@ async function play(
 
 async function openPlatform(env: Environment, emulator: Emulator, stateDir: string): Promise<Platform> {
   const redactor = new Redactor();
-  const config = loadConfig({
-    env,
-    files: { read: (path) => readFileSync(path, 'utf8') },
-    redactor,
-    terminal: false,
-    onSecretTrouble: () => undefined,
-  });
+  // The daemon reads the same, and tells of trouble in its log.
+  const config = readConfig({ env, interactive: false }, redactor, () => undefined);
   if (config.provider === 'local') return new LocalPlatform(stateDir);
-  const provider = await openQuietProvider(config, redactor);
+  const provider = await openQuietProvider({
+    config,
+    redactor,
+    clock: systemClock,
+    random: systemRandom,
+    path: searchPath({ env }),
+  });
   return new RemotePlatform(provider, emulator.outpostId);
 }
 
@@ -127,7 +127,7 @@ function daemonEnv(
   );
   return {
     ...Object.fromEntries(handedOn),
-    PATH: terminal.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
+    PATH: searchPath(terminal),
     HOME: terminal.env['HOME'] ?? stateDir,
     STATE_DIR: stateDir,
     SANDBOX_PROVIDER: flags.provider,

@@ -2,9 +2,9 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { Emulator, SessionView } from '../../emulator/emulator.ts';
+import { readEntry } from '../../sandboxes/local/store.ts';
 import { sandboxName } from '../../sandboxes/names.ts';
 import { LocalPlatform, type Platform } from './platform.ts';
-import { readJson } from './read-json.ts';
 
 const INDEX = z.object({ sessions: z.record(z.string(), z.object({ stage: z.string() })) });
 
@@ -47,12 +47,12 @@ export class Facts {
 
   /** What the index says. */
   async stage(sessionId: string): Promise<string | undefined> {
-    const index = await readJson(join(this.#stateDir, 'sandbox_index.json'), INDEX);
+    const index = await readEntry(join(this.#stateDir, 'sandbox_index.json'), INDEX);
     return index?.sessions[this.#name(sessionId)]?.stage;
   }
 
   async records(): Promise<number> {
-    const index = await readJson(join(this.#stateDir, 'sandbox_index.json'), INDEX);
+    const index = await readEntry(join(this.#stateDir, 'sandbox_index.json'), INDEX);
     return Object.keys(index?.sessions ?? {}).length;
   }
 

@@ -1,14 +1,11 @@
 /** The demo's own view of the platform, past the daemon: for local sandboxes the disk, for CoreWeave its API. */
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { kill as signal } from 'node:process';
-import { z } from 'zod';
-import { systemCode } from '../../lib/errors.ts';
-import type { Call } from '../../lib/deadline.ts';
+import { unstopped } from '../../lib/deadline.ts';
 import { processesOf } from '../../sandboxes/local/processes.ts';
+import { namesIn, readEntry, SANDBOX_FILE } from '../../sandboxes/local/store.ts';
 import { outpostTag, type SandboxName } from '../../sandboxes/names.ts';
 import type { SandboxProvider } from '../../sandboxes/provider.ts';
-import { readJson } from './read-json.ts';
 
 export interface Platform {
   /** Ids of the sandboxes that live: all of the demo's outpost, or those under one name. */
@@ -24,8 +21,6 @@ export interface Platform {
   readonly patienceMs: number;
 }
 
-const SANDBOX = z.object({ tags: z.array(z.string()) });
-
 export class LocalPlatform implements Platform {
   readonly lookEveryMs = 50;
   /** Each check takes well under a second; a machine that is busy with other things may need longer. */
@@ -39,15 +34,15 @@ export class LocalPlatform implements Platform {
   async sandboxes(name?: SandboxName): Promise<readonly string[]> {
     const folder = join(this.#root, 'sandboxes');
     const found: string[] = [];
-    for (const id of await list(folder)) {
-      const file = await readJson(join(folder, id, 'sandbox.json'), SANDBOX);
+    for (const id of await namesIn(folder)) {
+      const file = await readEntry(join(folder, id, 'sandbox.json'), SANDBOX_FILE);
       if (file !== undefined && (name === undefined || file.tags.includes(name))) found.push(id);
     }
     return found;
   }
 
   async archives(): Promise<readonly string[]> {
-    const files = await list(join(this.#root, 'snapshots'));
+    const files = await namesIn(join(this.#root, 'snapshots'));
     return files.filter((name) => name.endsWith('.tar'));
   }
 
@@ -75,13 +70,13 @@ export class RemotePlatform implements Platform {
   }
 
   async sandboxes(name: SandboxName = this.#tag): Promise<readonly string[]> {
-    const found = await this.#provider.list({ tags: [name], include: 'active' }, call());
+    const found = await this.#provider.list({ tags: [name], include: 'active' }, unstopped(CALL_MS));
     return found.filter(({ state }) => state !== 'ending').map(({ id }) => id);
   }
 
   async archives(): Promise<readonly string[]> {
-    const all = await this.#provider.list({ tags: [this.#tag], include: 'all' }, call());
-    const found = await Promise.all(all.map(({ id }) => this.#provider.snapshots(id, call())));
+    const all = await this.#provider.list({ tags: [this.#tag], include: 'all' }, unstopped(CALL_MS));
+    const found = await Promise.all(all.map(({ id }) => this.#provider.snapshots(id, unstopped(CALL_MS))));
     return found.flat().map(({ id }) => id);
   }
 
@@ -92,19 +87,6 @@ export class RemotePlatform implements Platform {
 
   async killRemote(name: SandboxName, pid: number): Promise<void> {
     const argv = ['/bin/sh', '-c', `kill -9 ${pid}`];
-    for (const id of await this.sandboxes(name)) await this.#provider.exec(id, { argv }, call());
-  }
-}
-
-function call(): Call {
-  return { timeoutMs: CALL_MS, signal: new AbortController().signal };
-}
-
-async function list(folder: string): Promise<readonly string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return [];
-    throw error;
+    for (const id of await this.sandboxes(name)) await this.#provider.exec(id, { argv }, unstopped(CALL_MS));
   }
 }

@@ -1,5 +1,5 @@
 /** The demo's progress: one live line per session on a terminal, plain lines elsewhere. */
-import type { Terminal } from '../terminal.ts';
+import { paint, type Terminal } from '../terminal.ts';
 
 export class Screen {
   readonly #terminal: Terminal;
@@ -52,6 +52,6 @@ export class Screen {
   }
 
   #paint(text: string, code: number): string {
-    return this.#terminal.color ? `\u001b[${code}m${text}\u001b[0m` : text;
+    return paint(this.#terminal.color, code, text);
   }
 }

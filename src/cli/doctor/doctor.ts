@@ -1,15 +1,14 @@
 /** `dvo doctor`: everything that a daemon needs, looked at in order, each failure with its cause and its fix. */
-import { readFileSync } from 'node:fs';
-import { loadConfig, type Config } from '../../config/config.ts';
+import type { Config } from '../../config/config.ts';
 import type { Clock, Random } from '../../lib/clock.ts';
 import { systemClock, systemRandom } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
-import { silentLogger } from '../../lib/log.ts';
 import { Redactor } from '../../lib/secret.ts';
-import { openProvider } from '../../orchestrator/open-provider.ts';
 import { createHttp, type Http } from '../../outposts/http.ts';
 import type { SandboxProvider } from '../../sandboxes/provider.ts';
-import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
+import { openQuietProvider } from '../quiet-provider.ts';
+import { readConfig } from '../read-config.ts';
+import { EXIT, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
 import { fail, pass, runChecks, skip, type Check, type Outcome } from './check.ts';
 import { devinChecks } from './devin-checks.ts';
 import { platformChecks } from './platform-checks.ts';
@@ -62,7 +61,7 @@ export async function doctor(flags: DoctorFlags, terminal: Terminal, tools: Doct
   const redactor = new Redactor();
   const say = (text: string): void => terminal.out(redactor.scrub(text));
   const live = terminal.interactive && flags.json !== true;
-  const read = readConfig(terminal, redactor);
+  const read = readOrWhy(terminal, redactor);
   await using opened = new AsyncDisposableStack();
   const checks = [
     configCheck(read),
@@ -89,21 +88,12 @@ function exitCode(outcomes: readonly Outcome[], signal: AbortSignal): ExitCode {
   return allWell(outcomes) && !signal.aborted ? EXIT.ok : EXIT.failed;
 }
 
-type Read =
-  | { readonly config: Config; readonly troubles: readonly string[] }
-  | { readonly config: undefined; readonly problem: string };
+type Read = { readonly config: Config } | { readonly config: undefined; readonly problem: string };
 
-function readConfig(terminal: Terminal, redactor: Redactor): Read {
-  const troubles: string[] = [];
+function readOrWhy(terminal: Terminal, redactor: Redactor): Read {
   try {
-    const config = loadConfig({
-      env: terminal.env,
-      files: { read: (path) => readFileSync(path, 'utf8') },
-      redactor,
-      terminal: terminal.interactive,
-      onSecretTrouble: (variable, why) => troubles.push(`${variable}_FILE: ${why}`),
-    });
-    return { config, troubles };
+    // What a file that changes under the checks means, they say themselves.
+    return { config: readConfig(terminal, redactor, () => undefined) };
   } catch (error) {
     if (!(error instanceof DvoError && error.code === 'config')) throw error;
     return { config: undefined, problem: error.message };
@@ -149,10 +139,8 @@ interface Surroundings extends DoctorTools {
 
 function checksOf(config: Config, flags: DoctorFlags, around: Surroundings): readonly Check[] {
   const { clock, random, http, redactor, terminal, opened } = around;
-  const path = terminal.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
-  const observer = { call: () => undefined, rebuilt: () => undefined };
-  const parts = { config, clock, random, log: silentLogger, redactor, path, observer };
-  const open = around.open ?? (() => openProvider(parts));
+  const parts = { config, clock, random, redactor, path: searchPath(terminal) };
+  const open = around.open ?? (() => openQuietProvider(parts));
   const devin = devinChecks({ config, clock, random, redactor, fetch: http.fetch });
   const platform = platformChecks({
     config,

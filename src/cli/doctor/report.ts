@@ -1,5 +1,5 @@
 /** How outcomes look: lines for people, or one JSON document. */
-import type { Terminal } from '../terminal.ts';
+import { paint, type Terminal } from '../terminal.ts';
 import type { Outcome } from './check.ts';
 
 const MARKS = { pass: '✔', fail: '✖', skip: '–' } as const;
@@ -7,9 +7,8 @@ const COLORS = { pass: 32, fail: 31, skip: 90 } as const;
 
 export function outcomeText(outcome: Outcome, color: Terminal['color']): string {
   const { finding, title, tookMs } = outcome;
-  const paint = (code: number, text: string): string => (color ? `\u001b[${code}m${text}\u001b[0m` : text);
-  const mark = paint(COLORS[finding.state], MARKS[finding.state]);
-  const head = (detail: string): string => `${mark} ${title}${paint(90, `  ${detail}`)}\n`;
+  const mark = paint(color, COLORS[finding.state], MARKS[finding.state]);
+  const head = (detail: string): string => `${mark} ${title}${paint(color, 90, `  ${detail}`)}\n`;
   switch (finding.state) {
     case 'pass':
       return head(`${finding.detail}  (${duration(tookMs)})`);
@@ -17,7 +16,7 @@ export function outcomeText(outcome: Outcome, color: Terminal['color']): string 
       return head(finding.why);
     case 'fail': {
       const cause = finding.cause.replaceAll('\n', '\n    ');
-      return `${head(`(${duration(tookMs)})`)}    ${cause}\n    ${paint(1, 'Do:')} ${finding.fix}\n`;
+      return `${head(`(${duration(tookMs)})`)}    ${cause}\n    ${paint(color, 1, 'Do:')} ${finding.fix}\n`;
     }
   }
 }

@@ -2,7 +2,7 @@
  * `dvo logs`: a session's log from its sandbox, past sleep and wake. Which sandbox that is, the daemon or its index says;
  * the log itself comes from the platform.
  */
-import { systemClock } from '../../lib/clock.ts';
+import { systemClock, systemRandom } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import type { SessionView, StatusView } from '../../ops/view.ts';
@@ -10,9 +10,9 @@ import { createHttp } from '../../outposts/http.ts';
 import type { SandboxProvider } from '../../sandboxes/provider.ts';
 import { findSession } from '../find-session.ts';
 import { openQuietProvider } from '../quiet-provider.ts';
-import { readConfig, readPlace } from '../read-config.ts';
+import { readConfig, readPlace, tellOn } from '../read-config.ts';
 import { findStatus } from '../status/find-status.ts';
-import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
+import { EXIT, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
 
 export interface LogsFlags {
   readonly follow?: true;
@@ -42,7 +42,13 @@ export async function runLogs(
     const place = readPlace(terminal, redactor);
     const look = () => findStatus(place, http.fetch, (text) => redactor.scrub(text));
     if (wanted === undefined) return list(await look(), terminal);
-    const provider = await openQuietProvider(readConfig(terminal, redactor), redactor);
+    const provider = await openQuietProvider({
+      config: readConfig(terminal, redactor, tellOn(terminal)),
+      redactor,
+      clock: systemClock,
+      random: systemRandom,
+      path: searchPath(terminal),
+    });
     opened.defer(() => provider.close());
     const sources = { provider, look, terminal };
     return flags.follow === true

@@ -1,12 +1,11 @@
 /** The status view for the commands: from the daemon that runs on STATE_DIR, else from what it has left on disk. */
 import { join } from 'node:path';
-import { z } from 'zod';
 import type { DaemonPlace } from '../../config/config.ts';
 import { systemClock } from '../../lib/clock.ts';
-import { withDeadline } from '../../lib/deadline.ts';
+import { unstopped, withDeadline } from '../../lib/deadline.ts';
 import { DvoError } from '../../lib/errors.ts';
-import type { Fetch } from '../../lib/fetch.ts';
-import { readText } from '../../lib/fetch.ts';
+import { readText, type Fetch } from '../../lib/fetch.ts';
+import { parseJson } from '../../lib/json.ts';
 import { STATUS_VIEW, type StatusView } from '../../ops/view.ts';
 import { History } from '../../orchestrator/history.ts';
 import { statusOfIndex } from '../../orchestrator/status.ts';
@@ -34,8 +33,7 @@ export async function findStatus(
 async function askDaemon(place: DaemonPlace, fetch: Fetch, url: string): Promise<StatusView | undefined> {
   const { opsToken: token } = place;
   const headers = token === undefined ? {} : { authorization: `Bearer ${token.read().reveal()}` };
-  const call = { timeoutMs: ASK_MS, signal: new AbortController().signal };
-  const answer = await withDeadline(systemClock, 'ask the daemon', call, async (signal) => {
+  const answer = await withDeadline(systemClock, 'ask the daemon', unstopped(ASK_MS), async (signal) => {
     try {
       const response = await fetch(`${url}/api/status`, {
         method: 'GET',
@@ -56,12 +54,9 @@ async function askDaemon(place: DaemonPlace, fetch: Fetch, url: string): Promise
       `the daemon at ${url} answers ${answer.status}; with OPS_TOKEN it wants the same OPS_TOKEN here`,
     );
   }
-  try {
-    return STATUS_VIEW.parse(JSON.parse(answer.text ?? ''));
-  } catch (error) {
-    if (!(error instanceof SyntaxError) && !(error instanceof z.ZodError)) throw error;
-    throw new DvoError('state', `what answers at ${url} is not this version of dvo`, { cause: error });
-  }
+  const view = STATUS_VIEW.safeParse(parseJson(answer.text ?? ''));
+  if (view.success) return view.data;
+  throw new DvoError('state', `what answers at ${url} is not this version of dvo`, { cause: view.error });
 }
 
 async function readDisk(place: DaemonPlace, scrub: (text: string) => string): Promise<StatusView> {
@@ -75,7 +70,7 @@ async function readDisk(place: DaemonPlace, scrub: (text: string) => string): Pr
     );
   }
   const history = new History(systemClock);
-  history.restore(await readHistory(stateDir, nodeDisk), (name) => index.sessions.has(name));
+  history.restore(await readHistory(stateDir, nodeDisk), (name) => index.sessions.get(name) !== undefined);
   const { outpostId, acceptorId } = index;
   const parts = { outpostId, acceptorId, now: systemClock.now(), scrub };
   return statusOfIndex(index.sessions, history, parts);

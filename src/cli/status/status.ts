@@ -4,7 +4,7 @@ import { DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import { createHttp } from '../../outposts/http.ts';
 import { readPlace } from '../read-config.ts';
-import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
+import { EXIT, paint, type ExitCode, type Terminal } from '../terminal.ts';
 import { findStatus } from './find-status.ts';
 import { renderStatus, type Paint } from './render.ts';
 
@@ -47,5 +47,5 @@ export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise
 }
 
 function painter(terminal: Terminal): Paint {
-  return (text, tone) => (terminal.color ? `\u001b[${TONES[tone]}m${text}\u001b[0m` : text);
+  return (text, tone) => paint(terminal.color, TONES[tone], text);
 }
