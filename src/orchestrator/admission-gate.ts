@@ -3,7 +3,9 @@
  * getting a machine, so slots are the size of a set and cannot leak; reserving one is writing the record, in the same
  * turn as the check, so the limit is not passed for a moment.
  */
+import { describeError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
+import { isProviderError } from '../sandboxes/provider.ts';
 import type { Recorder } from './recorder.ts';
 import type { Records } from './records.ts';
 
@@ -48,6 +50,11 @@ export class AdmissionGate {
     if (!isNew) return;
     this.#options.recorder.admissionPaused(reason, 'paused');
     if (!ROUTINE.has(reason)) this.#options.log.warn('admission paused', { reason, detail });
+  }
+
+  /** Closes admission when `error` says that the platform refuses our credentials. */
+  noteRefusedKey(error: unknown): void {
+    if (isProviderError(error, 'unauthenticated')) this.pause('platform-credentials', describeError(error));
   }
 
   resume(reason: Pause): void {

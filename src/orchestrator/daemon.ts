@@ -4,9 +4,6 @@
  */
 import { join } from 'node:path';
 import type { Config } from '../config/config.ts';
-import type { Clock, Random } from '../lib/clock.ts';
-import type { Logger } from '../lib/log.ts';
-import type { Redactor } from '../lib/secret.ts';
 import { Heartbeats, readiness, type Health } from '../ops/health.ts';
 import { createMetrics, type Metrics } from '../ops/metrics.ts';
 import { createOutpostsApi } from '../outposts/api.ts';
@@ -28,15 +25,9 @@ import { DEFAULT_LIMITS, type CallLimits, type Identity } from './context.ts';
 import { Motor, type MotorParts } from './motor.ts';
 import { openHistory, openOps, statusSource } from './open-ops.ts';
 import { openProvider, type ProviderParts } from './open-provider.ts';
+import { keptForWant } from './records.ts';
 
-export interface DaemonOptions {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly log: Logger;
-  readonly redactor: Redactor;
-  /** PATH for local sandboxes. */
-  readonly path: string;
+export interface DaemonOptions extends Omit<ProviderParts, 'observer'> {
   /** Another way to a provider than the configured one. */
   readonly openProvider?: (parts: ProviderParts) => Promise<SandboxProvider>;
   /** Other numbers than those for a live outpost. */
@@ -83,11 +74,18 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const provider = await open({ ...options, observer: metrics.platform });
   opened.defer(() => provider.close());
   const beats = new Heartbeats(clock, allowedSilence(config));
-  const motor = new Motor(
-    motorParts(options, { index, identity, provider, metrics, beats, fetch: http.fetch, acceptor }),
-  );
+  const parts = motorParts(options, {
+    index,
+    identity,
+    provider,
+    metrics,
+    beats,
+    fetch: http.fetch,
+    acceptor,
+  });
+  const motor = new Motor(parts);
   opened.defer(await openHistory(options, motor));
-  const health = healthOf(motor, beats);
+  const health = healthOf(motor, beats, parts.rules);
   const status = statusSource(options, { motor, health, identity, provider: provider.name });
   const ops = await openOps(options, { health, metrics, status });
   opened.defer(() => ops.close());
@@ -266,20 +264,20 @@ function allowedSilence(config: Config): Readonly<Record<string, number>> {
   };
 }
 
-function healthOf(motor: Motor, beats: Heartbeats): Health {
+function healthOf(motor: Motor, beats: Heartbeats, rules: Rules): Health {
   return {
     alive: () => beats.alive(),
     ready() {
       const { synced, problem, unauthorized } = motor.queue.health();
       const { pauses } = motor.gate;
-      const { keptForWant, records } = motor;
+      const { records } = motor;
       return readiness({
         synced,
         problem,
         unauthorized,
         pauses,
         indexTrouble: records.trouble,
-        keptForWant,
+        keptForWant: rules.suspendMode === 'snapshot' ? keptForWant(records) : 0,
       });
     },
   };

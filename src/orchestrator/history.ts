@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../lib/clock.ts';
 import { event, withEvent } from '../session/events.ts';
-import type { SessionEvent, SessionHistory } from '../session/session.ts';
+import type { QueueEntry, SessionEvent, SessionHistory } from '../session/session.ts';
 import { Table } from '../state/table.ts';
 
 /** Sessions whose record is gone stay readable ("what became of it?"); beyond these the oldest go. */
@@ -50,6 +50,13 @@ export class History {
     }
     this.#ended.delete(name);
     this.#put(name, { sessionId, events: ring });
+  }
+
+  /** Since when the session had been waiting that is taken on now; a wake is dated by its entry's last change. */
+  noteQueued(name: string, sessionId: string, entry: QueueEntry | undefined): void {
+    const asleepAt = this.of(name).findLast(({ stage }) => stage === 'suspended')?.at ?? 0;
+    const at = [entry?.createdAt, entry?.updatedAt].find((time) => time !== undefined && time > asleepAt);
+    if (at !== undefined) this.note(name, sessionId, [event(at, 'queued')]);
   }
 
   /** The session's record is gone. */

@@ -8,9 +8,8 @@ import type { Logger } from '../lib/log.ts';
 import type { OutpostsApi } from '../outposts/outposts.ts';
 import type { Queue, QueueHealth } from '../outposts/queue.ts';
 import type { RemoteControl } from '../remote/port.ts';
-import { isProviderError, type SandboxProvider } from '../sandboxes/provider.ts';
+import type { SandboxProvider } from '../sandboxes/provider.ts';
 import type { AdmissionRules } from '../session/admission.ts';
-import { event } from '../session/events.ts';
 import { nextStep, type Planner } from '../session/plan.ts';
 import type { Rules } from '../session/rules.ts';
 import { History } from './history.ts';
@@ -148,7 +147,7 @@ export class Motor {
       rules: parts.admission,
       nameOf: (sessionId) => identity.nameOf(sessionId),
       onAdmitted: (sessionId) => {
-        this.#noteQueued(sessionId);
+        this.history.noteQueued(identity.nameOf(sessionId), sessionId, this.queue.sighting(sessionId).entry);
         this.#lanes.add(sessionId);
       },
     });
@@ -179,24 +178,6 @@ export class Motor {
   /** What this process knows of one session's machine. */
   facts(sessionId: string) {
     return this.#reconciler.lane(sessionId)?.facts;
-  }
-
-  /** Since when the session had been waiting when it was taken on; a wake is dated by the entry's last change. */
-  #noteQueued(sessionId: string): void {
-    const name = this.#parts.identity.nameOf(sessionId);
-    const { entry } = this.queue.sighting(sessionId);
-    const asleepAt = this.history.of(name).findLast(({ stage }) => stage === 'suspended')?.at ?? 0;
-    const at = [entry?.createdAt, entry?.updatedAt].find((time) => time !== undefined && time > asleepAt);
-    if (at !== undefined) this.history.note(name, sessionId, [event(at, 'queued')]);
-  }
-
-  /** Sessions that cannot be archived, so that their sandbox is all there is of their work. */
-  get keptForWant(): number {
-    if (this.#parts.rules.suspendMode !== 'snapshot') return 0;
-    let count = 0;
-    for (const [, { kept, archiving }] of this.records.entries())
-      if (kept === true || archiving?.unsupported === true) count += 1;
-    return count;
   }
 
   #wakeAll(): void {
@@ -306,9 +287,7 @@ export class Motor {
         if (this.#janitor.sweeps > 0) this.gate.resume('starting');
       } catch (error) {
         if (signal.aborted) return;
-        if (isProviderError(error, 'unauthenticated')) {
-          this.gate.pause('platform-credentials', describeError(error));
-        }
+        this.gate.noteRefusedKey(error);
         log.warn('sweep not made', { error: describeError(error) });
       }
       await clock.sleep(this.#sweepWaitMs(), signal).catch(() => undefined);

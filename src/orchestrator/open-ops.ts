@@ -38,7 +38,7 @@ export async function openOps(
   const access = new Access({ host, clock, random, token: token && (() => token.read()) });
   const load = new Load();
   const status = (): StatusView => ({ ...shown.status(), load: [...load.samples] });
-  const stream = new StatusStream({ status, load, clock, log });
+  const stream = new StatusStream({ status: shown.status, load, clock, log });
   const server = await startOpsServer({
     host,
     port,

@@ -151,7 +151,7 @@ export class Reconciler {
   /** What fails for every session alike closes admission instead of failing them one by one. */
   #noteRefusal(error: unknown, message: string): void {
     const { gate } = this.#deps;
-    if (isProviderError(error, 'unauthenticated')) gate.pause('platform-credentials', message);
+    gate.noteRefusedKey(error);
     if (isProviderError(error, 'misconfigured')) gate.pause('platform-request', message);
     if (error instanceof ApiError && error.unauthorized) gate.pause('devin-credentials', message);
   }

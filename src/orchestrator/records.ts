@@ -24,6 +24,14 @@ export function holdsSlot(record: SessionRecord): boolean {
   return record.kept !== true && (record.sandboxId !== undefined || record.createAskedAt !== undefined);
 }
 
+/** Sessions that cannot be archived, so that their sandbox is all there is of their work. */
+export function keptForWant(index: Pick<SessionIndex, 'entries'>): number {
+  let count = 0;
+  for (const [, { kept, archiving }] of index.entries())
+    if (kept === true || archiving?.unsupported === true) count += 1;
+  return count;
+}
+
 export function createRecords(index: SessionIndex, history: History): Records {
   const atWork = new Set<SandboxName>();
   const stages: Record<Stage, number> = {

@@ -156,6 +156,11 @@ export class ProviderError extends DvoError {
   }
 }
 
+/** There is no such thing, or the sandbox does not run any more: nothing can be done with it. */
+export function isGone(thrown: unknown): thrown is ProviderError {
+  return isProviderError(thrown, 'gone') || isProviderError(thrown, 'not-found');
+}
+
 export function isProviderError(thrown: unknown, kind?: ProviderErrorKind): thrown is ProviderError {
   return thrown instanceof ProviderError && (kind === undefined || thrown.kind === kind);
 }

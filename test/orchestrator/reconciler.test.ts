@@ -15,7 +15,7 @@ describe('a step that fails', () => {
       random: { next: () => 0.5 },
       log: silentLogger,
       recorder: { step: () => undefined },
-      gate: { pause: () => undefined },
+      gate: { pause: () => undefined, noteRefusedKey: () => undefined },
       index: { get: () => record('serving'), put: () => undefined },
       identity: { nameOf: () => 'dvo-1', acceptorId: 'me' },
       queue: { sighting: () => ({ gist: 'held', looks: 1 }), look: () => Promise.reject(error) },

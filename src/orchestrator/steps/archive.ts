@@ -5,7 +5,7 @@
  * archive is looked for until it is READY or FAILED; an older archive is let go only after a newer one is READY and
  * recorded.
  */
-import { isProviderError, type SnapshotInfo } from '../../sandboxes/provider.ts';
+import { isGone, isProviderError, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
 import { archived } from '../../session/amend.ts';
 import type { ArchiveIntent } from '../../session/session.ts';
@@ -48,7 +48,7 @@ async function ask(ctx: StepContext, sandboxId: string): Promise<StepResult> {
     if (isProviderError(error, 'unsupported')) return await unsupported(ctx, intent, error);
     if (isProviderError(error, 'archive-failed')) return await failed(ctx, intent, describeError(error));
     if (isProviderError(error, 'exhausted')) return await failed(ctx, intent, describeError(error));
-    if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) {
+    if (isGone(error)) {
       ctx.facts({ sandbox: 'unknown' });
       throw error;
     }
@@ -139,6 +139,29 @@ async function unsupported(ctx: StepContext, intent: ArchiveIntent, error: unkno
     error: describeError(error),
   });
   return undefined;
+}
+
+/** An archive, and the sandbox whose volume is in it. */
+export interface NamedArchive {
+  readonly sandboxId: string;
+  readonly snapshot: SnapshotInfo;
+}
+
+/** All archives, in every state, of the sandboxes under the session's name, whoever made them. */
+export async function archivesByName(
+  ctx: StepContext,
+  /** Sandboxes that the platform may have forgotten, though not their archives. */
+  also: readonly (string | undefined)[] = [],
+): Promise<readonly NamedArchive[]> {
+  const { provider, limits } = ctx.deps;
+  const made = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
+  const found: NamedArchive[] = [];
+  for (const sandboxId of new Set([...also, ...made.map(({ id }) => id)])) {
+    if (sandboxId === undefined) continue;
+    const snapshots = await provider.snapshots(sandboxId, ctx.call(limits.platformMs));
+    found.push(...snapshots.map((snapshot) => ({ sandboxId, snapshot })));
+  }
+  return found;
 }
 
 /** Deletes archives that nothing needs any more. */

@@ -7,7 +7,7 @@ import { describeError, DvoError } from '../../lib/errors.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Archive } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
-import { salvage } from './archive.ts';
+import { archivesByName, salvage, type NamedArchive } from './archive.ts';
 import { findSandboxes, type Found } from './find-sandbox.ts';
 import { createUnsettled, inspect, sandboxFact, stillHeld, type StepResult } from './step.ts';
 
@@ -153,7 +153,7 @@ async function create(ctx: StepContext): Promise<void> {
 async function reachable(ctx: StepContext): Promise<readonly string[] | undefined> {
   const { queue, claims, limits, egressFor, gatewayUrl } = ctx.deps;
   const policy = queue.sighting(ctx.sessionId).entry?.networkPolicy;
-  if (policy?.enabled !== true) return egressFor(policy, gatewayUrl);
+  if (policy?.enabled !== true) return undefined;
   // The gateway's host stands in the claim's answer, and only there.
   const claimed = await claims.grant(ctx.sessionId, Infinity, ctx.call(limits.apiMs));
   const named = claimed.kind === 'claimed' ? claimed.grant.gatewayUrl : undefined;
@@ -229,24 +229,19 @@ interface Archives {
 
 /** The archives of all sandboxes of this name. */
 async function findArchives(ctx: StepContext): Promise<Archives> {
-  const { provider, limits } = ctx.deps;
-  const all = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
   const ready: Archive[] = [];
   const failed: string[] = [];
-  const note = (snapshot: SnapshotInfo, sandboxId: string): void => {
+  const note = ({ snapshot, sandboxId }: NamedArchive): void => {
     const takenAt = snapshot.createdAt ?? 0;
     if (snapshot.state === 'ready') ready.push({ snapshotId: snapshot.id, takenAt, sandboxId });
     if (snapshot.state === 'failed') failed.push(snapshot.id);
   };
-  for (const { id } of all) {
-    const snapshots = await provider.snapshots(id, ctx.call(limits.platformMs));
-    for (const snapshot of snapshots) note(snapshot, id);
-  }
+  for (const found of await archivesByName(ctx)) note(found);
   const { archive } = ctx.record;
   // Lists may lag, and the platform may have forgotten the sandbox before its archive.
   if (archive !== undefined && !ready.some(({ snapshotId }) => snapshotId === archive.snapshotId)) {
     const snapshot = await recorded(ctx, archive);
-    if (snapshot !== undefined) note(snapshot, archive.sandboxId);
+    if (snapshot !== undefined) note({ snapshot, sandboxId: archive.sandboxId });
   }
   return { ready: ready.sort((left, right) => right.takenAt - left.takenAt), failed };
 }

@@ -5,7 +5,7 @@
 import { DvoError } from '../../lib/errors.ts';
 import type { Call } from '../../lib/deadline.ts';
 import type { Marker, RemoteControl } from '../../remote/port.ts';
-import { isProviderError, type SandboxInfo } from '../../sandboxes/provider.ts';
+import { isGone, type SandboxInfo } from '../../sandboxes/provider.ts';
 import type { StepContext } from '../context.ts';
 
 export interface Found {
@@ -80,7 +80,7 @@ async function readMarker(
     return await ownMarker(remote, info, ctx.call(limits.platformMs));
   } catch (error) {
     // It ended between the list and the read. Any other failure must not make it look unused.
-    if (isProviderError(error, 'not-found') || isProviderError(error, 'gone')) return undefined;
+    if (isGone(error)) return undefined;
     const unreadable = error instanceof DvoError && error.code === 'remote';
     if (unreadable && made && ctx.record.failures + 1 >= READ_TRIES) {
       return 'damaged';

@@ -1,5 +1,5 @@
 /** Steps on the remote: prepare its sandbox, launch it, look at it. */
-import { isProviderError } from '../../sandboxes/provider.ts';
+import { isGone } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
 import { enter } from '../../session/amend.ts';
 import type { RemoteFact } from '../../session/session.ts';
@@ -122,8 +122,7 @@ export async function probe(ctx: StepContext): Promise<StepResult> {
     ctx.deps.gate.resume('platform-credentials');
   } catch (error) {
     ctx.facts({ remote: 'unknown' });
-    if (isProviderError(error, 'unauthenticated'))
-      ctx.deps.gate.pause('platform-credentials', describeError(error));
+    ctx.deps.gate.noteRefusedKey(error);
     if (error instanceof Error) ctx.log.warn('probe failed', { error: describeError(error) });
   }
   return undefined;
@@ -138,7 +137,7 @@ async function probeRemote(ctx: StepContext): Promise<boolean> {
     noteRemote(ctx, seen);
     return true;
   } catch (error) {
-    if (isProviderError(error, 'not-found') || isProviderError(error, 'gone')) return false;
+    if (isGone(error)) return false;
     throw error;
   }
 }

@@ -2,7 +2,7 @@
  * Taking a session's machine down: withdraw, stop-remote, confirm-owner, destroy, settle, revive. The order
  * stop → archive READY and recorded → destroy → release is the planner's; each step here can be repeated.
  */
-import { isProviderError } from '../../sandboxes/provider.ts';
+import { isGone } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
 import { coolDownMs } from '../../session/admission.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
@@ -57,7 +57,7 @@ export async function stopRemote(ctx: StepContext, ending: Ending): Promise<Step
         await remote.stop(await target(ctx), launchId, ctx.call(limits.stopMs));
       }
     } catch (error) {
-      if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) {
+      if (isGone(error)) {
         ctx.facts({ sandbox: 'unknown' });
         return undefined;
       }
@@ -113,7 +113,7 @@ export async function isForeign(
   try {
     return await takenOver(ctx, how);
   } catch (error) {
-    if (isProviderError(error, 'gone') || isProviderError(error, 'not-found')) return false;
+    if (isGone(error)) return false;
     throw error;
   }
 }
@@ -124,7 +124,7 @@ async function spare(ctx: StepContext): Promise<void> {
   try {
     await remote.spare(await target(ctx), ctx.call(limits.platformMs));
   } catch (error) {
-    if (!isProviderError(error, 'gone') && !isProviderError(error, 'not-found')) throw error;
+    if (!isGone(error)) throw error;
   }
 }
 

@@ -1,7 +1,7 @@
 /** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
-import type { SnapshotInfo } from '../../sandboxes/provider.ts';
 import { enter } from '../../session/amend.ts';
 import type { StepContext } from '../context.ts';
+import { archivesByName } from './archive.ts';
 import { createUnsettled, releaseClaim, type StepResult } from './step.ts';
 import { isForeign } from './take-down.ts';
 
@@ -51,18 +51,11 @@ async function deleteArchives(ctx: StepContext, why: 'terminated' | 'expired'): 
   const { provider, limits, recorder } = ctx.deps;
   const { record } = ctx;
   const ids = new Set(record.obsolete ?? []);
-  const sources = new Set<string>();
-  for (const source of [record.sandboxId, record.archive?.sandboxId]) {
-    if (source !== undefined) sources.add(source);
-  }
   if (record.archive !== undefined) ids.add(record.archive.snapshotId);
-  const all = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
-  for (const info of all) sources.add(info.id);
-  const found: SnapshotInfo[] = [];
-  for (const source of sources)
-    found.push(...(await provider.snapshots(source, ctx.call(limits.platformMs))));
-  const ours = found.find(({ id }) => id === record.archive?.snapshotId)?.createdAt;
-  for (const { id, createdAt } of found) {
+  const found = await archivesByName(ctx, [record.sandboxId, record.archive?.sandboxId]);
+  const ours = found.find(({ snapshot }) => snapshot.id === record.archive?.snapshotId)?.snapshot.createdAt;
+  for (const { snapshot } of found) {
+    const { id, createdAt } = snapshot;
     const isOlder = ours !== undefined && createdAt !== undefined && createdAt <= ours;
     if (why === 'terminated' || isOlder) ids.add(id);
   }

@@ -10,6 +10,7 @@ import { DvoError } from '../../lib/errors.ts';
 import type { Logger } from '../../lib/log.ts';
 import type { Redactor } from '../../lib/secret.ts';
 import {
+  isGone,
   isProviderError,
   ProviderError,
   type Capabilities,
@@ -218,7 +219,7 @@ class CoreweaveProvider implements SandboxProvider {
     try {
       await remove();
     } catch (error) {
-      if (!isProviderError(error, 'not-found') && !isProviderError(error, 'gone')) throw error;
+      if (!isGone(error)) throw error;
     }
   }
 
