@@ -6,7 +6,7 @@ const CLAIMS = ['claimed', 'held', 'lost', 'absent', 'failed', 'renewed', 'renew
 const STEP_RESULTS = ['ok', 'failed', 'deadline'] as const;
 const ARCHIVES = ['ready', 'failed', 'unknown', 'unsupported', 'deleted', 'lost'] as const;
 const JANITOR = ['sweep', 'adopted', 'destroyed', 'alarm', 'skipped'] as const;
-const REFUSALS = ['platform', 'network-policy', 'status', 'phase', 'cooling-down'] as const;
+const REFUSALS = ['platform', 'network-policy', 'status', 'phase', 'cooling-down', 'by-hand'] as const;
 const PAUSES = [
   'starting',
   'devin-credentials',

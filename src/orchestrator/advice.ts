@@ -18,6 +18,10 @@ export const REFUSED: Readonly<Record<Refusal, { readonly why: string; readonly 
     why: 'it has failed before and is cooling down',
     hint: 'it is tried again by itself; its last error and the log say what failed',
   },
+  'by-hand': {
+    why: 'it was ended here by hand and is left alone',
+    hint: 'another daemon may take it; if Devin still wants it then, it is served here again',
+  },
 };
 
 export const PAUSED: Readonly<Partial<Record<Pause, string>>> = {

@@ -10,7 +10,10 @@ import type { Queue, QueueHealth } from '../outposts/queue.ts';
 import type { RemoteControl } from '../remote/port.ts';
 import type { SandboxProvider } from '../sandboxes/provider.ts';
 import type { AdmissionRules } from '../session/admission.ts';
+import { amend } from '../session/amend.ts';
 import { nextStep, type Planner } from '../session/plan.ts';
+import type { Order } from '../session/session.ts';
+import { isDone } from '../session/wish.ts';
 import type { Rules } from '../session/rules.ts';
 import { History } from './history.ts';
 import type { SessionIndex } from '../state/session-index.ts';
@@ -67,6 +70,9 @@ export interface MotorSettings {
   /** See JanitorOptions. */
   readonly strayGraceMs: number;
 }
+
+/** done: nothing is left to do for it · unknown: there is no record of the session. */
+export type OrderAnswer = 'ordered' | 'done' | 'unknown';
 
 const UPKEEP_EVERY_MS = 5_000;
 /** A refused kind of sandbox is tried again with one session after this long. */
@@ -182,6 +188,22 @@ export class Motor {
 
   #wakeAll(): void {
     for (const [, record] of this.records.entries()) this.#lanes.add(record.sessionId);
+  }
+
+  /**
+   * A person's wish: on disk when this answers, carried out by the planner.
+   * @throws DvoError `state`: not on disk, so perhaps not carried out after a crash
+   */
+  async order(sessionId: string, order: Order): Promise<OrderAnswer> {
+    const name = this.#parts.identity.nameOf(sessionId);
+    const record = this.records.get(name);
+    if (record === undefined) return 'unknown';
+    if (isDone(record, order)) return 'done';
+    this.records.put(name, amend(record, { set: { order } }, this.#parts.clock.now()));
+    await this.records.commit();
+    this.#parts.log.info('ordered by hand', { session: sessionId, sandbox: name, order });
+    this.wake(sessionId);
+    return 'ordered';
   }
 
   /** Looks at the session now. */

@@ -25,6 +25,7 @@ const BECAUSE: Readonly<Record<Ending, string>> = {
   'roll-over': 'its sandbox reaches the end of its lifetime',
   yield: 'another daemon holds the session',
   drain: 'this daemon is being drained',
+  release: 'it is handed over by hand',
   expire: 'it slept for longer than archives are kept',
 };
 
@@ -55,6 +56,7 @@ export function eventsBetween(
   if (after.launches > 1 && after.launches > (before?.launches ?? 0)) {
     say('remote launched again', `launch ${after.launches} in a row`);
   }
+  if (after.order !== undefined && after.order !== before?.order) say('ordered by hand', after.order);
   if (after.stage !== before?.stage) events.push({ ...entered(after), at: after.stageSince });
   if (after.sandboxId !== undefined && after.sandboxId !== before?.sandboxId) {
     say('sandbox assigned', after.sandboxId);

@@ -3,10 +3,10 @@ import { confirm, rest, soonest, step, waitUntil, type Decision, type StepName }
 import type { RecordView } from './plan.ts';
 import type { Rules } from './rules.ts';
 import type { SessionRecord } from './session.ts';
-import type { Wish } from './wish.ts';
+import { sleepEnding, type Wish } from './wish.ts';
 
 export function planServing(view: RecordView, wish: Wish, rules: Rules): Decision {
-  if (wish === 'suspend') return step({ do: 'stop-remote', ending: 'suspend' });
+  if (wish === 'suspend') return step({ do: 'stop-remote', ending: sleepEnding(view.record) });
   if (wish === 'yield') return step({ do: 'stop-remote', ending: 'yield' });
   if (view.draining) return step({ do: 'stop-remote', ending: 'drain' });
   // Our claim has lapsed: the session holds its slot already, so it is taken again outside admission.

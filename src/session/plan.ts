@@ -5,7 +5,7 @@
  */
 import type { Rules } from './rules.ts';
 import type { Ending, Facts, SessionRecord, Sighting } from './session.ts';
-import { canBeConfirmed, wishOf, type Wish } from './wish.ts';
+import { canBeConfirmed, orderedWish, sleepEnding, wishOf, type Wish } from './wish.ts';
 import { planSuspending } from './plan-suspending.ts';
 import { planServing } from './plan-serving.ts';
 import { confirm, rest, step, waitUntil, type Decision } from './decision.ts';
@@ -28,7 +28,8 @@ export type Planner = (view: View, rules: Rules) => Decision;
 
 export function nextStep(view: View, rules: Rules): Decision {
   const { record } = view;
-  const wish = wishOf(view.sighting, view.facts.remote, rules);
+  const { sighting } = view;
+  const wish = orderedWish(wishOf(sighting, view.facts.remote, rules), sighting, record?.order);
   if (record === undefined) return planUnknown(view, wish, rules);
   if (wish === 'terminate') return step({ do: 'terminate', why: 'terminated' });
   const known = { ...view, record };
@@ -120,6 +121,9 @@ function planSuspended(view: RecordView, wish: Wish, rules: Rules): Decision {
   const { record } = view;
   if (wish === 'yield') return step({ do: 'forget' });
   if ((record.obsolete ?? []).length > 0) return step({ do: 'tidy' });
+  // Its work is in the kept sandbox only, where no other daemon finds it.
+  if (record.order === 'release' && record.kept === true)
+    return step({ do: 'stop-remote', ending: 'release' });
   if (wish === 'held') return step({ do: 'adopt' });
   if (wish === 'claimable') return rest('waiting to be admitted');
   if (wish === 'suspend' && view.ours) return step({ do: 'release' });
@@ -131,7 +135,7 @@ function planSuspended(view: RecordView, wish: Wish, rules: Rules): Decision {
 
 /** Why a session that has no remote yet is to be let go, if it is. */
 function leaving(view: RecordView, wish: Wish, rules: Rules): Ending | undefined {
-  if (wish === 'suspend') return 'suspend';
+  if (wish === 'suspend') return sleepEnding(view.record);
   if (wish === 'yield') return 'yield';
   if (view.draining) return 'drain';
   return view.record.failures >= rules.stepRetryLimit ? 'give-up' : undefined;

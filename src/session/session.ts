@@ -78,7 +78,12 @@ export type Ending =
   | 'roll-over' // the sandbox's hard lifetime is near: keep the claim, go on in a new sandbox
   | 'yield' // another daemon holds the session: leave it the archive, forget
   | 'drain' // this daemon is being shut down for good: release, keep the archive
+  | 'release' // handed over by hand: archived whatever SUSPEND_MODE says, so that any daemon can go on with it
   | 'expire'; // stage terminating: asleep for longer than archives are kept
+
+/** What a person wants of one session, beside what the queue wants. */
+export const ORDERS = ['suspend', 'release', 'terminate'] as const;
+export type Order = (typeof ORDERS)[number];
 
 /** An archive that has been seen READY. */
 export interface Archive {
@@ -150,6 +155,8 @@ export interface SessionRecord {
   /** `keep`: the suspended session's sandbox was left in place, its remote stopped. */
   readonly kept?: boolean;
   readonly lastError?: SessionFault;
+  /** Given by hand and not carried out yet. */
+  readonly order?: Order;
 }
 
 export interface SessionFault {
@@ -189,6 +196,8 @@ export interface FailureHistory {
   /** Not claimed before this; milliseconds since the epoch. */
   readonly coolUntil: number;
   readonly reason: string;
+  /** Nothing failed: a person has ended it here, and it is left alone for as long. */
+  readonly byHand?: true;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What the queue wants of one session, and whether that is certain enough to act on. Pure. */
 import type { Rules } from './rules.ts';
-import type { RemoteFact, Sighting } from './session.ts';
+import type { Ending, Order, RemoteFact, SessionRecord, Sighting } from './session.ts';
 
 /**
  * claimable: alive and nobody's · held: alive and ours · suspend · terminate · yield: alive and another daemon's ·
@@ -28,6 +28,25 @@ export function wishOf(sighting: Sighting, remote: RemoteFact, rules: Rules): Wi
     case 'unclear':
       return 'undecided';
   }
+}
+
+/**
+ * What the queue wants, overruled by what a person wants. Not where the session is over anyway, nor where another daemon
+ * holds it: then its archives may be what that daemon works from.
+ */
+export function orderedWish(wish: Wish, sighting: Sighting, order: Order | undefined): Wish {
+  if (order === undefined || wish === 'terminate' || sighting.gist === 'elsewhere') return wish;
+  return order === 'terminate' ? 'terminate' : 'suspend';
+}
+
+/** Whether the session is already as the order wants it. */
+export function isDone({ stage, kept }: SessionRecord, order: Order): boolean {
+  return stage === 'suspended' && order !== 'terminate' && !(order === 'release' && kept === true);
+}
+
+/** How a session that is to sleep is taken down. */
+export function sleepEnding({ order }: SessionRecord): Ending {
+  return order === 'release' ? 'release' : 'suspend';
 }
 
 /** Whether reading the entry again can turn `undecided` into something. */

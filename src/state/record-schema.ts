@@ -1,6 +1,6 @@
 /** The index file's shape. What cannot be read is set aside by session-index.ts, never guessed at. */
 import { z } from 'zod';
-import { STAGES, type FailureHistory, type SessionRecord } from '../session/session.ts';
+import { ORDERS, STAGES, type FailureHistory, type SessionRecord } from '../session/session.ts';
 
 const time = z.number();
 const archive = z.object({ snapshotId: z.string(), takenAt: time, sandboxId: z.string() });
@@ -30,7 +30,7 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
       pid: z.number().exactOptional(),
     })
     .exactOptional(),
-  ending: z.enum(['suspend', 'give-up', 'roll-over', 'yield', 'drain', 'expire']).exactOptional(),
+  ending: z.enum(['suspend', 'give-up', 'roll-over', 'yield', 'drain', 'expire', 'release']).exactOptional(),
   remoteStoppedAt: time.exactOptional(),
   ownerConfirmed: z.boolean().exactOptional(),
   archive: archive.exactOptional(),
@@ -47,6 +47,7 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
   obsolete: z.array(z.string()).exactOptional(),
   kept: z.boolean().exactOptional(),
   lastError: z.object({ at: time, step: z.string(), message: z.string() }).exactOptional(),
+  order: z.enum(ORDERS).exactOptional(),
 });
 
 export const FAILURES: z.ZodType<FailureHistory> = z.object({
@@ -54,6 +55,7 @@ export const FAILURES: z.ZodType<FailureHistory> = z.object({
   attempts: z.number(),
   coolUntil: time,
   reason: z.string(),
+  byHand: z.literal(true).exactOptional(),
 });
 
 /** Passed on as it is: a copy would leave out a row named `__proto__` without a word. */

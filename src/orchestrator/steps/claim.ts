@@ -61,7 +61,11 @@ async function startOver(ctx: StepContext): Promise<void> {
 async function stepBack(ctx: StepContext): Promise<void> {
   const { record } = ctx;
   if (record.archive === undefined && record.kept !== true) await ctx.remove();
-  else await ctx.save(enter('suspended', ctx.now));
+  else {
+    // To let go was the order, and it is let go of; only deleting it is still to do.
+    const clear = record.order === 'terminate' ? [] : (['order'] as const);
+    await ctx.save(enter('suspended', ctx.now, { clear }));
+  }
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { isGone } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
-import { coolDownMs } from '../../session/admission.ts';
+import { coolDownMs, leftAlone } from '../../session/admission.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Ending } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
@@ -175,6 +175,7 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
       if (record.launches > 0) ctx.deps.index.clearFailures(ctx.lane.name);
       return await rest(ctx, kept);
     case 'drain':
+    case 'release':
     case 'expire':
       return await rest(ctx, kept);
   }
@@ -183,12 +184,14 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
 async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
   await releaseClaim(ctx);
   const { record } = ctx;
+  ordered(ctx);
   if (record.archive === undefined && !kept) {
     await ctx.remove();
     ctx.log.info('session let go', { ending: record.ending, archive: 'none' });
     return undefined;
   }
-  const clear = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
+  const ofTheSandbox = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
+  const clear = [...ofTheSandbox, 'order' as const];
   await ctx.save(
     enter('suspended', ctx.now, { set: { launches: 0, ...(kept ? { kept: true } : {}) }, clear }),
   );
@@ -202,6 +205,15 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
 
 /** What a kept sandbox still needs to be known by. */
 const KEPT: ReadonlySet<string> = new Set(['sandboxId', 'lifetimeEndsAt', 'kept']);
+
+/** The order is done. Known before the record says so: from then on the queue may offer the session again. */
+export function ordered(ctx: StepContext): void {
+  const { index } = ctx.deps;
+  const { order } = ctx.record;
+  if (order === undefined) return;
+  const known = index.failures(ctx.lane.name);
+  index.putFailures(ctx.lane.name, leftAlone(ctx.sessionId, known, order, ctx.now));
+}
 
 function coolDown(ctx: StepContext): void {
   const { index } = ctx.deps;

@@ -3,7 +3,7 @@ import { enter } from '../../session/amend.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName } from './archive.ts';
 import { createUnsettled, releaseClaim, type StepResult } from './step.ts';
-import { isForeign } from './take-down.ts';
+import { isForeign, ordered } from './take-down.ts';
 
 export async function terminate(ctx: StepContext, why: 'terminated' | 'expired'): Promise<StepResult> {
   if (ctx.record.stage !== 'terminating') {
@@ -17,6 +17,7 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
   await deleteArchives(ctx, why);
   await releaseClaim(ctx);
   ctx.deps.index.clearFailures(ctx.lane.name);
+  ordered(ctx);
   await ctx.remove();
   ctx.log.info('session gone: nothing of it is left', { tookMs: ctx.tookMs });
   return undefined;
