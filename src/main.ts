@@ -13,6 +13,7 @@ process.exitCode = await dvo(argv.slice(2), {
   err: (text) => void stderr.write(text),
   interactive,
   color: interactive && (env['NO_COLOR'] ?? '') === '',
+  streams: process,
 });
 // Whatever still holds the process open is not worth waiting for: all that must be kept is on disk.
 process.exit();

@@ -7,7 +7,9 @@ import type { ConnectFlags } from './connect/connect.ts';
 import type { DemoFlags } from './demo/demo.ts';
 import type { DoctorFlags } from './doctor/doctor.ts';
 import type { EmulatorFlags } from './emulator.ts';
+import { ORDERS, type Order } from '../session/session.ts';
 import type { LogsFlags } from './logs/logs.ts';
+import type { OrderFlags } from './order/order.ts';
 import type { StatusFlags } from './status/status.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
@@ -24,6 +26,7 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
   addServing(program, terminal, end);
   addSetUp(program, terminal, end);
   addLooking(program, terminal, end);
+  addOrders(program, terminal, end);
   try {
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
@@ -135,4 +138,28 @@ function addLooking(program: Command, terminal: Terminal, end: End): void {
       const { runLogs } = await import('./logs/logs.ts');
       end(await runLogs(session, flags, terminal));
     });
+}
+
+const ORDER_HELP: Readonly<Record<Order, string>> = {
+  suspend: 'put a session to sleep now: stop, archive, destroy its sandbox',
+  release: 'hand a session over: archive it and give it back to the queue',
+  terminate: 'delete a session here: sandbox, workspace, archives',
+};
+
+function addOrders(program: Command, terminal: Terminal, end: End): void {
+  for (const order of ORDERS) {
+    program
+      .command(order)
+      .description(ORDER_HELP[order])
+      .argument('<session>', 'id, dvo-name, or the beginning of either')
+      .option('-y, --yes', 'do not ask')
+      .addHelpText(
+        'after',
+        `\nExample:\n  dvo ${order} devin-4711\n\nThe daemon does it; when none runs, it is done here. Interrupted, the order stays.\n`,
+      )
+      .action(async (session: string, flags: OrderFlags) => {
+        const { runOrder } = await import('./order/order.ts');
+        end(await runOrder(order, session, flags, terminal));
+      });
+  }
 }

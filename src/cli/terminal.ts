@@ -11,6 +11,8 @@ export interface Terminal {
   readonly interactive: boolean;
   /** Colours are wanted: a terminal, and no NO_COLOR. */
   readonly color: boolean;
+  /** For commands that talk with people, or hand the streams on to a command in a sandbox. */
+  readonly streams: Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr'>;
 }
 
 /** Exit codes, as documented in docs/operations. */

@@ -73,13 +73,12 @@ const repository = z
 /** What a command needs that asks the running daemon, and nothing else. */
 export interface DaemonPlace {
   readonly stateDir: string;
-  readonly opsToken?: SecretSource;
 }
 
 /** @throws DvoError `config` */
 export function loadDaemonPlace(sources: ConfigSources): DaemonPlace {
   const reader = new Reader(sources);
-  const place = { stateDir: stateDir(reader), ...reader.maybeSecret('opsToken', 'OPS_TOKEN') };
+  const place = { stateDir: stateDir(reader) };
   reader.finish();
   return place;
 }

@@ -18,8 +18,11 @@ export interface AccessOptions {
   readonly random: Random;
 }
 
-/** misdirected: asked for under a name that is not ours · foreign: sent by a page of another site. */
-export type Visitor = 'known' | 'stranger' | 'misdirected' | 'foreign';
+/**
+ * operator: has read the control token beside the daemon's state, so may command too · misdirected: asked for under a name that is not ours · foreign: sent by a page
+ * of another site.
+ */
+export type Visitor = 'operator' | 'known' | 'stranger' | 'misdirected' | 'foreign';
 
 const COOKIE = 'dvo_ops';
 const COOKIE_SECONDS = 12 * 3_600;
@@ -28,9 +31,12 @@ export class Access {
   readonly #options: AccessOptions;
   /** Cookies of an earlier process are worth nothing. */
   readonly #key: string;
+  /** For the commands beside this process, which find it in STATE_DIR. Never sent to a browser, and never logged. */
+  readonly control: string;
 
   constructor(options: AccessOptions) {
     this.#options = options;
+    this.control = options.random.id() + options.random.id();
     this.#key = options.random.id() + options.random.id();
   }
 
@@ -44,8 +50,9 @@ export class Access {
     const { host, origin, authorization, cookie } = request.headers;
     if (token === undefined && !this.#isOurName(host)) return 'misdirected';
     if (request.method !== 'GET' && origin !== undefined && !isSame(origin, host)) return 'foreign';
-    if (token === undefined) return 'known';
     const [, bearer] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization ?? '') ?? [];
+    if (bearer !== undefined && isEqual(bearer, this.control)) return 'operator';
+    if (token === undefined) return 'known';
     if (bearer !== undefined && this.isToken(bearer)) return 'known';
     return this.#isCookie(cookie ?? '') ? 'known' : 'stranger';
   }

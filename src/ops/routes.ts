@@ -19,7 +19,7 @@ export function healthRoutes(health: Health): readonly Route[] {
       access: 'open',
       handle(_, response, visitor) {
         const verdict = health.ready();
-        sendVerdict(response, visitor === 'known' ? verdict : { ...verdict, reasons: [] });
+        sendVerdict(response, visitor === 'stranger' ? { ...verdict, reasons: [] } : verdict);
       },
     },
   ];

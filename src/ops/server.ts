@@ -11,12 +11,12 @@ import type { Access } from './access.ts';
 export interface Route {
   readonly method: 'GET' | 'POST';
   readonly path: string;
-  /** open: for probes and for the way in; guarded: only for who may come in. */
-  readonly access: 'open' | 'guarded';
+  /** open: for probes and for the way in; guarded: only for who may come in; control: only for the commands beside the daemon. */
+  readonly access: 'open' | 'guarded' | 'control';
   readonly handle: (
     request: IncomingMessage,
     response: ServerResponse,
-    visitor: 'known' | 'stranger',
+    visitor: 'operator' | 'known' | 'stranger',
   ) => void | Promise<void>;
 }
 
@@ -86,6 +86,8 @@ async function respond(
     return;
   }
   if (route.access === 'guarded' && visitor === 'stranger') return refuse(route, response);
+  if (route.access === 'control' && visitor !== 'operator')
+    return sendText(response, 403, 'only for the commands of dvo, with the control token in STATE_DIR\n');
   await route.handle(request, response, visitor);
 }
 

@@ -3,7 +3,7 @@
  * show: no secret ever enters it. Times are milliseconds since the epoch.
  */
 import { z } from 'zod';
-import { STAGES } from '../session/session.ts';
+import { ORDERS, STAGES } from '../session/session.ts';
 
 const time = z.number();
 
@@ -38,6 +38,8 @@ export const SESSION_VIEW = z.object({
   lastError: z
     .object({ at: time, step: z.string(), message: z.string(), hint: z.string().exactOptional() })
     .exactOptional(),
+  /** Given by hand and not carried out yet. */
+  order: z.enum(ORDERS).exactOptional(),
   /** Oldest first; the last hundred. */
   events: z.array(SESSION_EVENT),
 });

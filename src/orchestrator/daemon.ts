@@ -19,9 +19,11 @@ import type { NetworkPolicy } from '../session/session.ts';
 import { lockStateDir } from '../state/lock.ts';
 import { nodeDisk, removeTemporaries } from '../state/node-disk.ts';
 import { removeOpsFile, writeOpsFile } from '../state/ops-file.ts';
+import type { IndexOrigin } from '../state/index-file.ts';
 import { openSessionIndex, type SessionIndex } from '../state/session-index.ts';
 import { acceptorId, cursorStore, openStateDir } from '../state/state-dir.ts';
 import { DEFAULT_LIMITS, type CallLimits, type Identity } from './context.ts';
+import { giveOrder } from './give-order.ts';
 import { Motor, type MotorParts } from './motor.ts';
 import { openHistory, openOps, statusSource } from './open-ops.ts';
 import { openProvider, type ProviderParts } from './open-provider.ts';
@@ -48,8 +50,51 @@ const STRAY_GRACE_MS = 600_000;
 
 /** @throws DvoError `state`, `locked`, `config`: nothing was claimed, and everything opened is closed again */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { config, clock, random, log } = options;
+  const { config, log } = options;
   await using opened = new AsyncDisposableStack();
+  const { stateDir } = config;
+  const { motor, identity, provider, metrics, beats, origin, rules } = await openMotor(options, opened);
+  const health = healthOf(motor, beats, rules);
+  const status = statusSource(options, { motor, health, identity, provider: provider.name });
+  const ops = await openOps(options, {
+    health,
+    metrics,
+    status,
+    async order(sessionId, order) {
+      const answer = await giveOrder({ ...options, records: motor.records, identity }, sessionId, order);
+      motor.wake(sessionId);
+      return answer;
+    },
+  });
+  opened.defer(() => ops.close());
+  await writeOpsFile(stateDir, nodeDisk, { url: ops.url, control: ops.control });
+  opened.defer(() => removeOpsFile(stateDir));
+  motor.start();
+  log.info('started', {
+    outpost: identity.outpostId,
+    acceptor: identity.acceptorId,
+    provider: provider.name,
+    index: origin,
+    ops: ops.url,
+    stateDir,
+  });
+  const closing = opened.move();
+  let stopping: Promise<void> | undefined;
+  return {
+    opsUrl: ops.url,
+    stop(mode = config.shutdown.mode) {
+      stopping ??= stopAll(motor, mode, config.shutdown.graceMs, closing);
+      return stopping;
+    },
+  };
+}
+
+/**
+ * The motor at rest, with all that it needs: STATE_DIR is locked, index and platform are open. `opened` closes it.
+ * @throws DvoError `state`, `locked`, `config`
+ */
+export async function openMotor(options: DaemonOptions, opened: AsyncDisposableStack): Promise<OpenMotor> {
+  const { config, clock, random, log } = options;
   const { stateDir } = config;
   await openStateDir(stateDir, nodeDisk);
   const lock = await lockStateDir(stateDir, nodeDisk, clock.now());
@@ -85,30 +130,17 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   const motor = new Motor(parts);
   opened.defer(await openHistory(options, motor));
-  const health = healthOf(motor, beats, parts.rules);
-  const status = statusSource(options, { motor, health, identity, provider: provider.name });
-  const ops = await openOps(options, { health, metrics, status });
-  opened.defer(() => ops.close());
-  await writeOpsFile(stateDir, nodeDisk, ops.url);
-  opened.defer(() => removeOpsFile(stateDir));
-  motor.start();
-  log.info('started', {
-    outpost: config.devin.outpostId,
-    acceptor,
-    provider: provider.name,
-    index: origin,
-    ops: ops.url,
-    stateDir,
-  });
-  const closing = opened.move();
-  let stopping: Promise<void> | undefined;
-  return {
-    opsUrl: ops.url,
-    stop(mode = config.shutdown.mode) {
-      stopping ??= stopAll(motor, mode, config.shutdown.graceMs, closing);
-      return stopping;
-    },
-  };
+  return { motor, identity, provider, metrics, beats, origin, rules: parts.rules };
+}
+
+export interface OpenMotor {
+  readonly motor: Motor;
+  readonly identity: Identity;
+  readonly provider: SandboxProvider;
+  readonly metrics: Metrics;
+  readonly beats: Heartbeats;
+  readonly origin: IndexOrigin;
+  readonly rules: Rules;
 }
 
 async function stopAll(

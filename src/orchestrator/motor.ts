@@ -10,10 +10,7 @@ import type { Queue, QueueHealth } from '../outposts/queue.ts';
 import type { RemoteControl } from '../remote/port.ts';
 import type { SandboxProvider } from '../sandboxes/provider.ts';
 import type { AdmissionRules } from '../session/admission.ts';
-import { amend } from '../session/amend.ts';
 import { nextStep, type Planner } from '../session/plan.ts';
-import type { Order } from '../session/session.ts';
-import { isDone } from '../session/wish.ts';
 import type { Rules } from '../session/rules.ts';
 import { History } from './history.ts';
 import type { SessionIndex } from '../state/session-index.ts';
@@ -70,9 +67,6 @@ export interface MotorSettings {
   /** See JanitorOptions. */
   readonly strayGraceMs: number;
 }
-
-/** done: nothing is left to do for it · unknown: there is no record of the session. */
-export type OrderAnswer = 'ordered' | 'done' | 'unknown';
 
 const UPKEEP_EVERY_MS = 5_000;
 /** A refused kind of sandbox is tried again with one session after this long. */
@@ -191,19 +185,15 @@ export class Motor {
   }
 
   /**
-   * A person's wish: on disk when this answers, carried out by the planner.
-   * @throws DvoError `state`: not on disk, so perhaps not carried out after a crash
+   * Instead of `start`: looks after one session, whose claim is renewed meanwhile, and takes on none. `stop` ends it.
+   * @throws ApiError when the queue cannot be asked: another daemon may hold the session, so nothing was begun
    */
-  async order(sessionId: string, order: Order): Promise<OrderAnswer> {
-    const name = this.#parts.identity.nameOf(sessionId);
-    const record = this.records.get(name);
-    if (record === undefined) return 'unknown';
-    if (isDone(record, order)) return 'done';
-    this.records.put(name, amend(record, { set: { order } }, this.#parts.clock.now()));
-    await this.records.commit();
-    this.#parts.log.info('ordered by hand', { session: sessionId, sandbox: name, order });
-    this.wake(sessionId);
-    return 'ordered';
+  async attend(sessionId: string): Promise<void> {
+    const { signal } = this.#stopping;
+    this.gate.pause('starting', 'one session is looked after, and none taken on');
+    this.#loops.push(this.#claims.run(signal, () => undefined));
+    await this.queue.look(sessionId, { timeoutMs: this.#parts.limits.apiMs, signal });
+    this.#lanes.add(sessionId);
   }
 
   /** Looks at the session now. */

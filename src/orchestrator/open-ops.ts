@@ -10,6 +10,7 @@ import type { Health } from '../ops/health.ts';
 import { Load } from '../ops/load.ts';
 import { loginRoutes } from '../ops/login.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { ordersRoute } from '../ops/orders.ts';
 import { pageRoutes } from '../ops/page.ts';
 import { healthRoutes, metricsRoute, statusRoute } from '../ops/routes.ts';
 import { startOpsServer, type OpsServer } from '../ops/server.ts';
@@ -17,6 +18,7 @@ import { StatusStream } from '../ops/status-stream.ts';
 import type { StatusView } from '../ops/view.ts';
 import { keepHistory, readHistory } from '../state/history-file.ts';
 import { nodeDisk } from '../state/node-disk.ts';
+import type { OpsPlace } from '../state/ops-file.ts';
 import type { Identity } from './context.ts';
 import type { Motor } from './motor.ts';
 import { statusOf } from './status.ts';
@@ -31,8 +33,13 @@ interface OpsParts {
 
 export async function openOps(
   options: OpsParts,
-  shown: { readonly health: Health; readonly metrics: Metrics; readonly status: () => StatusView },
-): Promise<OpsServer> {
+  shown: {
+    readonly health: Health;
+    readonly metrics: Metrics;
+    readonly status: () => StatusView;
+    readonly order: Parameters<typeof ordersRoute>[0];
+  },
+): Promise<OpsServer & OpsPlace> {
   const { config, clock, random, log } = options;
   const { host, port, token } = config.ops;
   const access = new Access({ host, clock, random, token: token && (() => token.read()) });
@@ -50,6 +57,7 @@ export async function openOps(
       ...healthRoutes(shown.health),
       metricsRoute(shown.metrics),
       statusRoute(status),
+      ordersRoute(shown.order),
       stream.route,
     ],
   });
@@ -57,6 +65,7 @@ export async function openOps(
   const streaming = stream.run(closing.signal);
   return {
     url: server.url,
+    control: access.control,
     async close() {
       closing.abort();
       await streaming;

@@ -129,6 +129,7 @@ function sessionView(
             ...hinted(adviceFor(lastError.step)),
           },
         }),
+    ...(record.order === undefined ? {} : { order: record.order }),
     events: [...events],
   };
 }

@@ -144,6 +144,7 @@ describe('dvo connect', () => {
       err: (text: string) => void (err += text),
       interactive: false,
       color: false,
+      streams: process,
     };
     const flags = {
       name: 'lab',

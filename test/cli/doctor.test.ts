@@ -72,7 +72,14 @@ describe('dvo doctor', () => {
   async function examine({ env = {}, flags = {}, open, signal, now, color = false }: How = {}) {
     let out = '';
     const write = (text: string): void => void (out += text);
-    const terminal = { env: { ...settings(), ...env }, out: write, err: write, interactive: false, color };
+    const terminal = {
+      env: { ...settings(), ...env },
+      out: write,
+      err: write,
+      interactive: false,
+      color,
+      streams: process,
+    };
     const clock = { ...systemClock, ...(now === undefined ? {} : { now }) };
     const code = await doctor(flags, terminal, {
       clock,

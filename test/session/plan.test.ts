@@ -10,7 +10,7 @@ import {
   type Facts,
   type SessionRecord,
 } from '../../src/session/session.ts';
-import { WISHES } from '../../src/session/wish.ts';
+import { isDone, WISHES } from '../../src/session/wish.ts';
 import { rowOf, STATE_TABLE, type TableRow } from '../support/state-table.ts';
 import { NOW, record, sightingOf, view } from './view.ts';
 
@@ -271,5 +271,72 @@ describe('while asleep', () => {
   it('L4: an absent session is asleep, whatever else is forgotten', () => {
     const absent = { gist: 'absent' as const, looks: 1_000 };
     expect(plan({ record: asleep, sighting: absent, ours: false })).not.toBe('terminate');
+  });
+});
+
+describe('ordered by hand', () => {
+  const kept = record('suspended', { sandboxId: 'sb-1', kept: true });
+
+  it('O8: takes a session down although the queue wants it, in every stage', () => {
+    expect(plan({ record: serving({ order: 'suspend' }), facts: running })).toBe('stop-remote (suspend)');
+    expect(plan({ record: serving({ order: 'release' }), facts: running })).toBe('stop-remote (release)');
+    expect(plan({ record: record('claimed', { order: 'release' }) })).toBe('withdraw (release)');
+    expect(plan({ record: record('provisioning', { order: 'suspend' }) })).toBe('withdraw (suspend)');
+    for (const stage of STAGES) {
+      expect(plan({ record: record(stage, { order: 'terminate' }) }), stage).toBe('terminate');
+    }
+  });
+
+  it('O8: does not touch what another daemon may work from, from the first look on', () => {
+    const sighting = { gist: 'elsewhere' as const, looks: 1 };
+    const asleep = record('suspended', { order: 'terminate' });
+    expect(plan({ record: asleep, sighting, ours: false })).not.toBe('terminate');
+    expect(plan({ record: asleep, sighting: sightingOf('yield'), ours: false })).toBe('forget');
+  });
+
+  it('O8: deletes what Devin has ended, whatever was ordered', () => {
+    const sighting = sightingOf('terminate');
+    expect(plan({ record: serving({ order: 'suspend' }), sighting, facts: running })).toBe('terminate');
+  });
+
+  it('O8: does not serve a session again whose archive fails, while it is ordered away', () => {
+    const archiving = {
+      sandboxId: 'sb-1',
+      askedAt: NOW - 50,
+      before: [],
+      failures: 1,
+      retryAt: NOW + 30_000,
+    };
+    const stopped = record('suspending', {
+      sandboxId: 'sb-1',
+      ending: 'suspend',
+      remoteStoppedAt: NOW - 100,
+      archiving,
+    });
+    const facts: Facts = { ...NO_FACTS, sandbox: 'running', probedAt: NOW };
+    expect(plan({ record: stopped, facts })).toBe('revive');
+    expect(plan({ record: { ...stopped, order: 'suspend' }, facts })).toBe('wait');
+  });
+
+  it('O8: archives what is handed over, also where SUSPEND_MODE keeps or discards', () => {
+    const facts: Facts = { ...NO_FACTS, sandbox: 'running', probedAt: NOW };
+    const stopped = record('suspending', {
+      sandboxId: 'sb-1',
+      ending: 'release',
+      order: 'release',
+      remoteStoppedAt: NOW - 100,
+    });
+    for (const suspendMode of ['snapshot', 'keep', 'discard'] as const) {
+      expect(plan({ record: stopped, facts }, { suspendMode }), suspendMode).toBe('archive');
+    }
+    expect(plan({ record: { ...kept, order: 'release' } })).toBe('stop-remote (release)');
+  });
+
+  it('O8: knows when nothing is left to do', () => {
+    expect(isDone(record('suspended'), 'suspend')).toBe(true);
+    expect(isDone(record('suspended'), 'release')).toBe(true);
+    expect(isDone(kept, 'release')).toBe(false);
+    expect(isDone(record('suspended'), 'terminate')).toBe(false);
+    expect(isDone(record('suspending'), 'suspend')).toBe(false);
   });
 });

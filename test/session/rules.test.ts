@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { admission, coolDownMs, type AdmissionRules } from '../../src/session/admission.ts';
+import { admission, coolDownMs, leftAlone, type AdmissionRules } from '../../src/session/admission.ts';
 import { amend, archived, enter, newRecord, OF_THE_SANDBOX } from '../../src/session/amend.ts';
 import { isOutlived, judgeStray, sweepAllowance, type Stray } from '../../src/session/cleanup.ts';
 import { gistOf } from '../../src/session/gist.ts';
@@ -75,6 +75,19 @@ describe('admission', () => {
       until: NOW + 1,
     });
     expect(admission(entry(), failures, NOW + 1, rules).kind).toBe('admissible');
+  });
+
+  it('O8: leaves a session alone that was ended by hand, and holds nothing against it', () => {
+    const left = leftAlone('devin-1', undefined, 'suspend', NOW);
+    expect(left.coolUntil - NOW).toBeGreaterThan(300_000);
+    expect(admission(entry(), left, NOW, rules)).toMatchObject({ refusal: 'by-hand', until: left.coolUntil });
+    expect(admission(entry(), left, left.coolUntil, rules).kind).toBe('admissible');
+    expect(left.attempts).toBe(0);
+    const failing = { sessionId: 'devin-1', attempts: 7, coolUntil: NOW + 3_600_000, reason: 'x' };
+    expect(leftAlone('devin-1', failing, 'release', NOW)).toMatchObject({
+      attempts: 7,
+      coolUntil: NOW + 3_600_000,
+    });
   });
 
   it('P3: waits longer after each failure, up to an hour, and not at all after the first', () => {
