@@ -37,7 +37,7 @@ export class DvoError extends Error {
 }
 
 /** Whatever was thrown, as an Error. */
-function toError(thrown: unknown): Error {
+export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown });
 }
 

@@ -9,7 +9,7 @@ import { connectCoreweave } from '../sandboxes/coreweave/client.ts';
 import type { CoreweaveObserver } from '../sandboxes/coreweave/connection.ts';
 import { createCoreweaveProvider } from '../sandboxes/coreweave/provider.ts';
 import { createLocalProvider } from '../sandboxes/local/provider.ts';
-import type { SandboxProvider } from '../sandboxes/provider.ts';
+import type { AttachableProvider } from '../sandboxes/provider.ts';
 
 export interface ProviderParts {
   readonly config: Config;
@@ -23,7 +23,7 @@ export interface ProviderParts {
 }
 
 /** @throws DvoError `config`: the SDK is missing or too old for what is configured, or refuses the credential */
-export async function openProvider(parts: ProviderParts): Promise<SandboxProvider> {
+export async function openProvider(parts: ProviderParts): Promise<AttachableProvider> {
   const { config, clock, random, log, redactor, path, observer } = parts;
   if (config.provider === 'local') {
     return await createLocalProvider({ root: join(config.stateDir, 'local'), clock, random, path });

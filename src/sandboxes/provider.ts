@@ -54,6 +54,35 @@ export interface ExecResult {
   readonly truncated: boolean;
 }
 
+export interface TerminalSize {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+export interface AttachRequest {
+  readonly argv: readonly string[];
+  /** A terminal of this size is put under the command; output and error then come as one. */
+  readonly terminal?: TerminalSize;
+}
+
+/** Where a command's output goes. The next piece comes when the last one was taken. */
+export interface AttachSinks {
+  readonly stdout: (piece: Uint8Array) => Promise<void>;
+  readonly stderr: (piece: Uint8Array) => Promise<void>;
+}
+
+/** A command that a person is talking with. */
+export interface Attached {
+  /** To its standard input. Resolves when taken; what a command that has ended does not read is dropped. */
+  write(data: Uint8Array): Promise<void>;
+  /** Closes its standard input. */
+  end(): Promise<void>;
+  /** Without a terminal: nothing. */
+  resize(size: TerminalSize): Promise<void>;
+  /** The exit code, once all output was taken. @throws ProviderError; `aborted` after the signal, which ends the command */
+  readonly exited: Promise<number>;
+}
+
 export type SnapshotState = 'creating' | 'ready' | 'failed' | 'deleting';
 
 export interface SnapshotInfo {
@@ -119,6 +148,20 @@ export interface SandboxProvider {
   logs(id: string, options: LogsOptions, signal: AbortSignal): AsyncIterable<string>;
   /** Releases what the provider itself holds open. Sandboxes live on. */
   close(): Promise<void>;
+}
+
+/** A provider as the commands for people use it, which go into sandboxes themselves. */
+export interface AttachableProvider extends SandboxProvider {
+  /**
+   * Runs `argv` with live streams, Bounded by `signal` alone. How
+   * exactly bytes of the output are kept is the platform's: `download` is for files.
+   */
+  attach(id: string, request: AttachRequest, sinks: AttachSinks, signal: AbortSignal): Promise<Attached>;
+  /**
+   * Like readFile, to a file on this machine, for content too large for memory.
+   * @throws ProviderError `not-found` (reason `file`) when there is no such file
+   */
+  download(id: string, path: string, localPath: string, call: Call): Promise<void>;
 }
 
 export interface LogsOptions {

@@ -4,14 +4,18 @@ import { join } from 'node:path';
 import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import { createLocalProvider } from '../../src/sandboxes/local/provider.ts';
 import { kill, processesOf } from '../../src/sandboxes/local/processes.ts';
-import { ProviderError, type SandboxProvider } from '../../src/sandboxes/provider.ts';
+import {
+  ProviderError,
+  type AttachableProvider,
+  type SandboxProvider,
+} from '../../src/sandboxes/provider.ts';
 import { describeProviderContract } from './provider-contract.ts';
 
 describeProviderContract(
   'local',
   async () => {
     const root = await mkdtemp(join(tmpdir(), 'dvo-contract-'));
-    const open = (): Promise<SandboxProvider> =>
+    const open = (): Promise<AttachableProvider> =>
       createLocalProvider({
         root,
         clock: systemClock,

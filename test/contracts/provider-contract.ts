@@ -2,18 +2,24 @@
  * What any provider must do, with the awkward cases in it. Paths come from `info.paths` only; a sandbox has sh, bash and
  * coreutils. A power that a harness lacks skips its tests, visibly.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Call } from '../../src/lib/deadline.ts';
-import type { SandboxInfo, SandboxProvider } from '../../src/sandboxes/provider.ts';
+import type {
+  AttachableProvider,
+  AttachRequest,
+  Attached,
+  SandboxInfo,
+} from '../../src/sandboxes/provider.ts';
 import { until } from '../support/until.ts';
 
 export interface ProviderHarness {
-  readonly provider: SandboxProvider;
+  readonly provider: AttachableProvider;
   /** Another provider object over the same world, as after a restart of the daemon. */
-  restart(): Promise<SandboxProvider>;
+  restart(): Promise<AttachableProvider>;
   close(): Promise<void>;
   /** The next create takes effect and fails as `ambiguous`. */
   readonly makeNextCreateAmbiguous?: () => void;
@@ -28,7 +34,7 @@ export function describeProviderContract(
 ): void {
   describe(`the provider contract: ${name}`, () => {
     let harness: ProviderHarness;
-    let provider: SandboxProvider;
+    let provider: AttachableProvider;
 
     beforeEach(async () => {
       harness = await open();
@@ -178,6 +184,139 @@ export function describeProviderContract(
       await provider.writeFile(info.id, path, Buffer.from('one'), call());
       await provider.writeFile(info.id, path, Buffer.from('two'), call());
       expect(Buffer.from(await provider.readFile(info.id, path, call())).toString()).toBe('two');
+    });
+
+    /** A command with what it has said so far. */
+    interface Talk {
+      readonly with: Attached;
+      out: string;
+      err: string;
+      readonly stop: AbortController;
+    }
+
+    async function talk(info: SandboxInfo, script: string, more: Partial<AttachRequest> = {}): Promise<Talk> {
+      const stop = new AbortController();
+      const heard = { out: '', err: '' };
+      const sinks = {
+        stdout: async (piece: Uint8Array) => void (heard.out += Buffer.from(piece).toString()),
+        stderr: async (piece: Uint8Array) => void (heard.err += Buffer.from(piece).toString()),
+      };
+      const argv = ['sh', '-c', script];
+      const attached = await provider.attach(info.id, { argv, ...more }, sinks, stop.signal);
+      return Object.assign(heard, { with: attached, stop });
+    }
+
+    it('O7: carries a command’s streams while it runs, and its exit code', async () => {
+      const info = await running(['dvo-a']);
+      const cat = await talk(
+        info,
+        'echo hello; echo oops >&2; while read -r line; do echo "<$line>"; done; exit 7',
+      );
+      await until(() => cat.out.includes('hello\n') && cat.err.includes('oops\n'));
+      await cat.with.write(Buffer.from('one\n'));
+      await until(() => cat.out.includes('<one>\n'));
+      await cat.with.write(Buffer.from('two\n'));
+      await cat.with.end();
+      expect(await cat.with.exited).toBe(7);
+      expect(cat.out).toBe('hello\n<one>\n<two>\n');
+      expect(cat.err).toBe('oops\n');
+    });
+
+    it('O7: carries much output whole, to a slow reader too, though the command leaves a child behind', async () => {
+      const info = await running(['dvo-a']);
+      let bytes = 0;
+      const slow = async (piece: Uint8Array): Promise<void> => {
+        await new Promise((resolve) => setImmediate(resolve));
+        bytes += piece.byteLength;
+      };
+      const script = 'sleep 3 & head -c 3000000 /dev/zero | tr "\\0" x';
+      const argv = ['sh', '-c', script];
+      const signal = new AbortController().signal;
+      const attached = await provider.attach(info.id, { argv }, { stdout: slow, stderr: slow }, signal);
+      await attached.end();
+      expect(await attached.exited).toBe(0);
+      expect(bytes).toBe(3_000_000);
+    });
+
+    it('O7: ends the command when the person leaves', async () => {
+      const info = await running(['dvo-a']);
+      const file = `${info.paths.run}/ticks`;
+      const ticking = await talk(info, `while :; do echo x >>${file}; sleep 0.05; done`);
+      await until(async () => (await sh(info, `test -s ${file}`)).exitCode === 0);
+      ticking.stop.abort();
+      await expect(ticking.with.exited).rejects.toMatchObject({ code: 'aborted' });
+      const size = async (): Promise<string> => (await sh(info, `wc -c <${file}`)).stdout;
+      let last = '';
+      await until(async () => {
+        const now = await size();
+        const same = now === last;
+        last = now;
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        return same;
+      });
+    });
+
+    it('O7: puts a terminal under a command, of the person’s size, also when it changes', async () => {
+      const info = await running(['dvo-a']);
+      const terminal = { columns: 91, rows: 31 };
+      const shell = await talk(
+        info,
+        `test -t 0 && test -t 1 && stty size; while read -r line; do stty size; test "$line" = end && exit 3; done`,
+        { terminal },
+      );
+      await until(() => shell.out.includes('31 91'));
+      await shell.with.resize({ columns: 55, rows: 22 });
+      await until(async () => {
+        // A platform may take a moment for it.
+        await shell.with.write(Buffer.from('more\n'));
+        return shell.out.includes('22 55');
+      });
+      await shell.with.write(Buffer.from('end\n'));
+      expect(await shell.with.exited).toBe(3);
+    });
+
+    it('O7: interrupts a command on its terminal as a person does', async () => {
+      const info = await running(['dvo-a']);
+      const shell = await talk(
+        info,
+        `trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.1; done`,
+        {
+          terminal: { columns: 80, rows: 24 },
+        },
+      );
+      await until(() => shell.out.includes('ready'));
+      await shell.with.write(Buffer.from('\u0003'));
+      expect(await shell.with.exited).toBe(5);
+      expect(shell.out).toContain('caught');
+    });
+
+    it('O7: says what it cannot go into', async () => {
+      const sinks = { stdout: async () => undefined, stderr: async () => undefined };
+      const signal = new AbortController().signal;
+      const gone = async (): Promise<number> =>
+        await (
+          await provider.attach('no-such-id', { argv: ['true'] }, sinks, signal)
+        ).exited;
+      await expect(gone()).rejects.toMatchObject({ kind: 'not-found' });
+      const info = await running(['dvo-a']);
+      const odd = await talk(info, 'exec /no/such/command');
+      await odd.with.end();
+      expect(await odd.with.exited).toBe(127);
+    });
+
+    it('O7: downloads a large file bit for bit, and says when there is none', async () => {
+      const info = await running(['dvo-a']);
+      const folder = await mkdtemp(join(tmpdir(), 'dvo-download-'));
+      const there = `${info.paths.volume}/big`;
+      await sh(info, `head -c 9000000 /dev/urandom >${there}`);
+      await provider.download(info.id, there, join(folder, 'big'), call(60_000));
+      const sum = createHash('sha256')
+        .update(await readFile(join(folder, 'big')))
+        .digest('hex');
+      expect((await sh(info, `sha256sum <${there}`)).stdout.slice(0, 64)).toBe(sum);
+      const missing = provider.download(info.id, `${there}-not`, join(folder, 'none'), call());
+      await expect(missing).rejects.toMatchObject({ kind: 'not-found', reason: 'file' });
+      await rm(folder, { recursive: true });
     });
 
     it('R7: uploads a large file bit for bit', async () => {

@@ -5,7 +5,7 @@ import { Redactor } from '../../src/lib/secret.ts';
 import type { CoreweaveSettings } from '../../src/sandboxes/coreweave/create-options.ts';
 import { createCoreweaveProvider, type CoreweaveOptions } from '../../src/sandboxes/coreweave/provider.ts';
 import type { SdkClient } from '../../src/sandboxes/coreweave/sdk.ts';
-import type { SandboxProvider } from '../../src/sandboxes/provider.ts';
+import type { AttachableProvider } from '../../src/sandboxes/provider.ts';
 
 export const SETTINGS: CoreweaveSettings = {
   cpu: '2',
@@ -21,7 +21,7 @@ export const SETTINGS: CoreweaveSettings = {
 export async function coreweaveProvider(
   connect: () => Promise<SdkClient>,
   more: Partial<CoreweaveOptions> = {},
-): Promise<SandboxProvider> {
+): Promise<AttachableProvider> {
   return await createCoreweaveProvider({
     connect,
     settings: SETTINGS,

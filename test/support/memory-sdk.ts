@@ -9,6 +9,7 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { createReadStream, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,6 +28,7 @@ import type {
   SdkRequest,
   SdkSandbox,
   SdkSnapshot,
+  SdkTerminal,
 } from '../../src/sandboxes/coreweave/sdk.ts';
 
 interface ErrorParts {
@@ -399,6 +401,20 @@ export class MemoryPlatform {
             running();
             await writeFile(inside(box, path), content);
           }),
+        readStream: (path, options) => {
+          const { calls } = this;
+          return (async function* () {
+            calls.push({ method: 'readStream', request: { id, path, ...options } });
+            running();
+            try {
+              yield* createReadStream(inside(box, path));
+            } catch {
+              throw new MemorySdkError('transport_error', 'no such file', {
+                reason: 'CWSANDBOX_FILE_NOT_FOUND',
+              });
+            }
+          })();
+        },
         writeStream: async (path, source, options) =>
           await this.#call('writeStream', { id, path, ...options }, async () => {
             running();
@@ -406,6 +422,18 @@ export class MemoryPlatform {
           }),
       },
       logs: { streamEntries: async (options) => this.#follow(box, options) },
+      shell: async ({ command, cols, rows, ...options }) => {
+        this.calls.push({ method: 'shell', request: { id, command, cols, rows } });
+        return startTerminal(
+          (argv) => {
+            running();
+            return this.#spawn(box, argv);
+          },
+          command,
+          { cols, rows },
+          options,
+        );
+      },
       snapshot: async (options) => await this.#call('snapshot', { id, ...options }, () => this.#archive(box)),
     };
   }
@@ -536,6 +564,8 @@ async function collect(child: ChildProcess): Promise<SdkProcessResult> {
     stderr: output.stderr.text(),
     stdoutTruncated: output.stdout.size() > OUTPUT_LIMIT,
     stderrTruncated: output.stderr.size() > OUTPUT_LIMIT,
+    stdoutBytesProduced: output.stdout.size(),
+    stderrBytesProduced: output.stderr.size(),
   };
 }
 
@@ -567,6 +597,8 @@ function startProcess(make: () => ChildProcess, options: SdkRequest): SdkProcess
     return await starting;
   };
   return {
+    stdout: hurried(starting.then(({ stdout }) => stdout)),
+    stderr: hurried(starting.then(({ stderr }) => stderr)),
     stdin: {
       async write(data) {
         const { stdin } = await ready();
@@ -581,5 +613,78 @@ function startProcess(make: () => ChildProcess, options: SdkRequest): SdkProcess
       cancelled.abort();
     },
     wait: async () => await result,
+  };
+}
+
+/** Decodes piece by piece, and drops what comes while 64 pieces wait. */
+async function* hurried(source: Promise<NodeJS.ReadableStream | null>): AsyncGenerator<string> {
+  const waiting: string[] = [];
+  let over = false;
+  let news = Promise.withResolvers<void>();
+  const tell = (): void => {
+    news.resolve();
+    news = Promise.withResolvers();
+  };
+  const listen = source.then(
+    (stream) => {
+      stream?.on('data', (piece: Buffer) => {
+        if (waiting.length < 64) waiting.push(piece.toString());
+        tell();
+      });
+      stream?.on('close', () => {
+        over = true;
+        tell();
+      });
+    },
+    () => {
+      over = true;
+      tell();
+    },
+  );
+  await listen;
+  for (;;) {
+    const text = waiting.shift();
+    if (text !== undefined) yield text;
+    else if (over) return;
+    else await news.promise;
+  }
+}
+
+/** A terminal by script(1); its size is told to the kernel, as a gateway does. */
+function startTerminal(
+  spawnIn: (argv: readonly string[]) => ChildProcess,
+  command: readonly string[],
+  size: { readonly cols: number; readonly rows: number },
+  options: SdkRequest,
+): SdkTerminal {
+  const quoted = command.map((word) => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ');
+  const setUp = `tty >&3; stty rows ${size.rows} cols ${size.cols}; exec ${quoted} 3>&-`;
+  const folder = mkdtempSync(join(tmpdir(), 'dvo-pty-'));
+  const ttyFile = join(folder, 'tty');
+  const wrapped = [
+    'env',
+    'SHELL=/bin/sh',
+    'sh',
+    '-c',
+    'exec script -qefc "$1" /dev/null 3>"$2"',
+    'x',
+    setUp,
+    ttyFile,
+  ];
+  const process = startProcess(() => spawnIn(wrapped), options);
+  const result = process.wait().finally(() => rmSync(folder, { recursive: true, force: true }));
+  result.catch(() => undefined);
+  const output = async function* (): AsyncGenerator<Uint8Array> {
+    for await (const text of process.stdout) yield Buffer.from(text);
+  };
+  return {
+    stdin: process.stdin,
+    cancel: process.cancel,
+    output: output(),
+    wait: async () => await result,
+    async resize(cols, rows) {
+      const tty = readFileSync(ttyFile, 'utf8').trim();
+      await exited(spawn('stty', ['-F', tty, 'rows', String(rows), 'cols', String(cols)]));
+    },
   };
 }

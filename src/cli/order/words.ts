@@ -20,9 +20,7 @@ const ALIVE =
 
 export function outcome(order: Order, left: SessionView | undefined): string {
   if (left === undefined) {
-    return order === 'terminate'
-      ? 'nothing of it is left here'
-      : 'let go; nothing of it is kept here';
+    return order === 'terminate' ? 'nothing of it is left here' : 'let go; nothing of it is kept here';
   }
   if (left.sandboxId !== undefined) return `asleep; its sandbox ${left.sandboxId} is kept`;
   return left.archive === undefined

@@ -2,8 +2,9 @@
  * CoreWeave sandboxes as a SandboxProvider. Ids go in and out, handles are made for one action; nothing is cached, no
  * call is repeated here: what an unclear answer means is the caller's to find out.
  */
-import { createReadStream } from 'node:fs';
+import { createReadStream, createWriteStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
 import type { Clock, Random } from '../../lib/clock.ts';
 import type { Call } from '../../lib/deadline.ts';
 import { DvoError } from '../../lib/errors.ts';
@@ -13,17 +14,21 @@ import {
   isGone,
   isProviderError,
   ProviderError,
+  type AttachableProvider,
+  type Attached,
+  type AttachRequest,
+  type AttachSinks,
   type Capabilities,
   type CreateRequest,
   type ExecRequest,
   type ExecResult,
   type LogsOptions,
   type SandboxInfo,
-  type SandboxProvider,
   type SandboxQuery,
   type SandboxState,
   type SnapshotInfo,
 } from '../provider.ts';
+import { attachIn } from './attach.ts';
 import { Connection, type CoreweaveObserver } from './connection.ts';
 import { createOptions, type CoreweaveSettings } from './create-options.ts';
 import type { Operation } from './errors.ts';
@@ -48,9 +53,12 @@ export interface CoreweaveOptions {
 const LIST_LAG_MS = 10_000;
 /** Above this a write goes as a stream: the platform takes files of up to 32 MiB in one piece. */
 const STREAM_FROM_BYTES = 8 * 1024 * 1024;
+/** For the look at a sandbox before a person goes in, and for ending what they leave behind. */
+const OPEN_MS = 30_000;
+const KILL_MS = 5_000;
 
 /** @throws DvoError `config`: no SDK, an SDK that is too old for what is configured, or no credential */
-export async function createCoreweaveProvider(options: CoreweaveOptions): Promise<SandboxProvider> {
+export async function createCoreweaveProvider(options: CoreweaveOptions): Promise<AttachableProvider> {
   const connection = new Connection(options);
   const client = await connection.client();
   const isRecent = client.runFromTemplate !== undefined;
@@ -68,7 +76,7 @@ export async function createCoreweaveProvider(options: CoreweaveOptions): Promis
   });
 }
 
-class CoreweaveProvider implements SandboxProvider {
+class CoreweaveProvider implements AttachableProvider {
   readonly name = 'coreweave';
   readonly capabilities: Capabilities;
   readonly #options: CoreweaveOptions;
@@ -123,6 +131,37 @@ class CoreweaveProvider implements SandboxProvider {
 
   async readFile(id: string, path: string, call: Call): Promise<Uint8Array> {
     return await this.#inside('read file', 'file', id, call, (handle, sdk) => handle.files.read(path, sdk));
+  }
+
+  async attach(
+    id: string,
+    request: AttachRequest,
+    sinks: AttachSinks,
+    signal: AbortSignal,
+  ): Promise<Attached> {
+    const task = { what: 'attach', operation: 'exec' } as const;
+    // Only the look is bounded: a person may talk for hours.
+    const look = { timeoutMs: OPEN_MS, signal };
+    const handle = await this.#connection.call(task, look, (client, sdk) =>
+      this.#connection.running(client, id, sdk),
+    );
+    const pidFile = `${COREWEAVE_PATHS.run}/attached-${this.#options.random.id().slice(0, 8)}.pid`;
+    const mapped = (error: unknown): DvoError => this.#connection.mapped(error, task);
+    const kill = async (): Promise<void> => {
+      const call = { timeoutMs: KILL_MS, signal: new AbortController().signal };
+      await this.exec(id, { argv: ['/bin/sh', '-c', 'kill -TERM "$(cat "$0")"', pidFile] }, call);
+    };
+    try {
+      return await attachIn(handle, request, sinks, { signal, pidFile, kill, mapped });
+    } catch (error) {
+      throw mapped(error);
+    }
+  }
+
+  async download(id: string, path: string, localPath: string, call: Call): Promise<void> {
+    await this.#inside('download', 'file', id, call, async (handle, sdk) => {
+      await pipeline(handle.files.readStream(path, sdk), createWriteStream(localPath));
+    });
   }
 
   async writeFile(id: string, path: string, content: Uint8Array, call: Call): Promise<void> {

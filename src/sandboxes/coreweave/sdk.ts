@@ -47,15 +47,28 @@ export interface SdkProcessResult {
   readonly stderr: string;
   readonly stdoutTruncated: boolean;
   readonly stderrTruncated: boolean;
+  readonly stdoutBytesProduced: number;
+  readonly stderrBytesProduced: number;
 }
 
 export interface SdkProcess {
+  /** Decoded piece by piece; what is not taken fast enough is dropped. */
+  readonly stdout: AsyncIterable<string>;
+  readonly stderr: AsyncIterable<string>;
   readonly stdin: {
     write(data: Uint8Array): Promise<void>;
     close(): Promise<void>;
   };
   cancel(): Promise<void>;
   wait(): Promise<SdkProcessResult>;
+}
+
+export interface SdkTerminal {
+  readonly output: AsyncIterable<Uint8Array>;
+  readonly stdin: SdkProcess['stdin'];
+  resize(cols: number, rows: number): Promise<void>;
+  cancel(): Promise<void>;
+  wait(): Promise<{ readonly exitCode: number }>;
 }
 
 export interface SdkLogEntry {
@@ -93,9 +106,17 @@ export interface SdkSandbox extends SdkMetadata {
     read(path: string, options: SdkRequest): Promise<Uint8Array>;
     write(path: string, content: Uint8Array, options: SdkRequest): Promise<void>;
     writeStream(path: string, source: AsyncIterable<Uint8Array>, options: SdkRequest): Promise<void>;
+    readStream(path: string, options: SdkRequest): AsyncIterable<Uint8Array>;
   };
   readonly logs: { streamEntries(options: SdkLogOptions): Promise<SdkLogStream> };
   exec(argv: readonly string[], options: SdkRequest): Promise<SdkProcessResult>;
+  shell(
+    options: SdkRequest & {
+      readonly command: readonly string[];
+      readonly cols: number;
+      readonly rows: number;
+    },
+  ): Promise<SdkTerminal>;
   snapshot(options: SdkRequest): Promise<SdkSnapshot>;
 }
 

@@ -11,15 +11,19 @@ import { withDeadline, type Call } from '../../lib/deadline.ts';
 import { systemCode } from '../../lib/errors.ts';
 import {
   ProviderError,
+  type AttachableProvider,
+  type Attached,
+  type AttachRequest,
+  type AttachSinks,
   type CreateRequest,
   type ExecRequest,
   type ExecResult,
   type LogsOptions,
   type SandboxInfo,
-  type SandboxProvider,
   type SandboxQuery,
   type SnapshotInfo,
 } from '../provider.ts';
+import { attachTo } from './attach.ts';
 import { followLog } from './log-file.ts';
 import { kill, processesOf } from './processes.ts';
 import { run } from './run.ts';
@@ -49,14 +53,14 @@ const REMEMBER_ENDED_MS = 24 * 3_600_000;
 const HALF_MADE_MS = 600_000;
 const KILL_LOOK_MS = 10;
 
-export async function createLocalProvider(options: LocalOptions): Promise<SandboxProvider> {
+export async function createLocalProvider(options: LocalOptions): Promise<AttachableProvider> {
   const layout = await openLayout(options.root);
   const provider = new LocalProvider(options, layout);
   await provider.recover();
   return provider;
 }
 
-class LocalProvider implements SandboxProvider {
+class LocalProvider implements AttachableProvider {
   readonly name = 'local';
   readonly capabilities = { egressRules: false, listLagMs: 0 };
   readonly #options: LocalOptions;
@@ -141,20 +145,23 @@ class LocalProvider implements SandboxProvider {
   }
 
   async exec(id: string, request: ExecRequest, call: Call): Promise<ExecResult> {
-    const { clock, path } = this.#options;
+    const { clock } = this.#options;
     return await withDeadline(clock, 'exec', call, async (signal) => {
       await this.#running(id);
-      const folder = this.#folder(id);
-      const env = {
-        PATH: path,
-        HOME: join(folder, 'home'),
-        TMPDIR: join(folder, 'tmp'),
-        USER: 'dvo',
-        LOGNAME: 'dvo',
-        LANG: 'C.UTF-8',
-      };
-      return await run(request, { clock, cwd: join(folder, 'volume'), env, signal });
+      return await run(request, { clock, ...this.#surroundings(id), signal });
     });
+  }
+
+  async attach(
+    id: string,
+    request: AttachRequest,
+    sinks: AttachSinks,
+    signal: AbortSignal,
+  ): Promise<Attached> {
+    await this.#running(id);
+    const { clock, random } = this.#options;
+    const ttyFile = join(this.#folder(id), 'tmp', `tty-${random.id().slice(0, 8)}`);
+    return attachTo(request, sinks, { clock, ...this.#surroundings(id), ttyFile, signal });
   }
 
   async readFile(id: string, path: string, call: Call): Promise<Uint8Array> {
@@ -163,8 +170,18 @@ class LocalProvider implements SandboxProvider {
       try {
         return await readFile(path);
       } catch (error) {
-        if (systemCode(error) !== 'ENOENT' && systemCode(error) !== 'ENOTDIR') throw error;
-        throw new ProviderError('not-found', `no file ${path}`, { reason: 'file', cause: error });
+        throw noFile(path, error);
+      }
+    });
+  }
+
+  async download(id: string, path: string, localPath: string, call: Call): Promise<void> {
+    await this.#bounded('download', call, async () => {
+      await this.#running(id);
+      try {
+        await copyFile(path, localPath);
+      } catch (error) {
+        throw noFile(path, error);
       }
     });
   }
@@ -267,6 +284,20 @@ class LocalProvider implements SandboxProvider {
     return isId(id) ? await readEntry(join(this.#layout.ended, `${id}.json`), SANDBOX_FILE) : undefined;
   }
 
+  /** Where a command starts, and all that it is given of this machine's environment. */
+  #surroundings(id: string) {
+    const folder = this.#folder(id);
+    const env = {
+      PATH: this.#options.path,
+      HOME: join(folder, 'home'),
+      TMPDIR: join(folder, 'tmp'),
+      USER: 'dvo',
+      LOGNAME: 'dvo',
+      LANG: 'C.UTF-8',
+    };
+    return { cwd: join(folder, 'volume'), env };
+  }
+
   #folder(id: string): string {
     return join(this.#layout.sandboxes, id);
   }
@@ -276,6 +307,12 @@ class LocalProvider implements SandboxProvider {
     const paths = { volume: join(folder, 'volume'), run: join(folder, 'run') };
     return { id: file.id, state: file.state, startedAt: file.startedAt, paths };
   }
+}
+
+/** A path that leads nowhere is the caller's to hear of; anything else is the disk's own failure. */
+function noFile(path: string, error: unknown): unknown {
+  if (systemCode(error) !== 'ENOENT' && systemCode(error) !== 'ENOTDIR') return error;
+  return new ProviderError('not-found', `no file ${path}`, { reason: 'file', cause: error });
 }
 
 function isId(id: string): boolean {

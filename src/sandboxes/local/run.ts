@@ -1,5 +1,5 @@
 /** Running one command in a local sandbox: own process group, bounded output, done when the command itself is. */
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode } from '../../lib/errors.ts';
 import type { ExecRequest, ExecResult } from '../provider.ts';
@@ -14,7 +14,7 @@ export interface RunOptions {
 /** As much as the CoreWeave gateway keeps of a command's output. */
 const OUTPUT_LIMIT_BYTES = 1024 * 1024;
 /** A detached child may hold the pipes for ever; what the command itself wrote is there by then. */
-const DRAIN_MS = 100;
+export const DRAIN_MS = 100;
 
 export async function run(request: ExecRequest, options: RunOptions): Promise<ExecResult> {
   const [file, ...args] = request.argv;
@@ -22,25 +22,14 @@ export async function run(request: ExecRequest, options: RunOptions): Promise<Ex
   const child = spawn(file ?? '', args, { cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
   const stdout = new Output(child.stdout);
   const stderr = new Output(child.stderr);
-  const killGroup = (): void => {
-    if (child.pid === undefined) return;
-    try {
-      process.kill(-child.pid, 'SIGKILL');
-    } catch (error) {
-      if (systemCode(error) !== 'ESRCH') throw error;
-    }
-  };
-  signal.addEventListener('abort', killGroup, { once: true });
+  const end = (): void => killGroup(child);
+  signal.addEventListener('abort', end, { once: true });
   // A command that does not read its input closes the pipe; that is its right.
   child.stdin.on('error', () => undefined);
   child.stdin.end(request.stdin ?? '');
   try {
     const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
-    const exitCode = await new Promise<number>((resolve) => {
-      child.once('exit', (code, killedBy) => resolve(code ?? 128 + signalNumber(killedBy)));
-      // Like a shell: no such command is an answer of the sandbox, not a failure of the call.
-      child.once('error', () => resolve(127));
-    });
+    const exitCode = await exitCodeOf(child);
     const drained = new AbortController();
     await Promise.race([closed, clock.sleep(DRAIN_MS, drained.signal).catch(() => undefined)]);
     drained.abort();
@@ -51,10 +40,28 @@ export async function run(request: ExecRequest, options: RunOptions): Promise<Ex
       truncated: stdout.truncated || stderr.truncated,
     };
   } finally {
-    signal.removeEventListener('abort', killGroup);
+    signal.removeEventListener('abort', end);
     child.stdout.destroy();
     child.stderr.destroy();
   }
+}
+
+/** The command and what it has started, as far as it has not left its group. The child was spawned `detached`. */
+export function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    if (systemCode(error) !== 'ESRCH') throw error;
+  }
+}
+
+export async function exitCodeOf(child: ChildProcess): Promise<number> {
+  return await new Promise<number>((resolve) => {
+    child.once('exit', (code, killedBy) => resolve(code ?? 128 + signalNumber(killedBy)));
+    // Like a shell: no such command is an answer of the sandbox, not a failure of the call.
+    child.once('error', () => resolve(127));
+  });
 }
 
 class Output {
