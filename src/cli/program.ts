@@ -22,10 +22,12 @@ export async function dvo(argv: readonly string[], terminal: Terminal): Promise<
   const program = new Command('dvo')
     .description('Runs Devin Outposts sessions on CoreWeave sandboxes.')
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+    .enablePositionalOptions()
     .exitOverride();
   addServing(program, terminal, end);
   addSetUp(program, terminal, end);
   addLooking(program, terminal, end);
+  addInside(program, terminal, end);
   addOrders(program, terminal, end);
   try {
     await program.parseAsync(argv, { from: 'user' });
@@ -137,6 +139,45 @@ function addLooking(program: Command, terminal: Terminal, end: End): void {
     .action(async (session: string | undefined, flags: LogsFlags) => {
       const { runLogs } = await import('./logs/logs.ts');
       end(await runLogs(session, flags, terminal));
+    });
+}
+
+function addInside(program: Command, terminal: Terminal, end: End): void {
+  program
+    .command('exec')
+    .description('run a command in the sandbox of a session')
+    .argument('<session>', 'id, dvo-name, or the beginning of either')
+    .argument('<command...>', 'the command and its words, after --')
+    .passThroughOptions()
+    .addHelpText(
+      'after',
+      '\nExample:\n  dvo exec devin-4711 -- git -C repos/app status\n\nInput, output and exit code are the command’s own; 125: it could not be run.\n',
+    )
+    .action(async (session: string, command: readonly string[]) => {
+      const { runExec } = await import('./inside/exec.ts');
+      end(await runExec(session, command, terminal));
+    });
+  program
+    .command('shell')
+    .description('a shell in the sandbox of a session')
+    .argument('<session>', 'id, dvo-name, or the beginning of either')
+    .addHelpText('after', '\nExample:\n  dvo shell devin-4711\n')
+    .action(async (session: string) => {
+      const { runShell } = await import('./inside/exec.ts');
+      end(await runShell(session, terminal));
+    });
+  program
+    .command('cp')
+    .description('copy files and folders into the sandbox of a session, and out of it')
+    .argument('<from>', 'a path here, or <session>:<path>')
+    .argument('<to>', 'the other one')
+    .addHelpText(
+      'after',
+      '\nExample:\n  dvo cp devin-4711:repos/app/report.html .\n  dvo cp ./fixtures devin-4711:repos/app/\n\nPaths in the sandbox begin where the session works.\n',
+    )
+    .action(async (from: string, to: string) => {
+      const { runCopy } = await import('./inside/copy.ts');
+      end(await runCopy(from, to, terminal));
     });
 }
 

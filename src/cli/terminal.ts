@@ -15,9 +15,10 @@ export interface Terminal {
   readonly streams: Pick<NodeJS.Process, 'stdin' | 'stdout' | 'stderr'>;
 }
 
-/** Exit codes, as documented in docs/operations. */
-export const EXIT = { ok: 0, failed: 1, config: 2, locked: 3 } as const;
-export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+/** Exit codes, as documented in docs/operations. notRun: a command in a sandbox did not get as far as a code of its own. */
+export const EXIT = { ok: 0, failed: 1, config: 2, locked: 3, notRun: 125 } as const;
+/** One of these, or that of a command in a sandbox. */
+export type ExitCode = number;
 
 /** `text` in a colour (an SGR code), where colours are wanted. */
 export function paint(color: boolean, code: number, text: string): string {

@@ -1,0 +1,75 @@
+/** The sandbox of a session, found and open, for the commands that go into it. */
+import { systemClock, systemRandom } from '../../lib/clock.ts';
+import { unstopped } from '../../lib/deadline.ts';
+import { DvoError } from '../../lib/errors.ts';
+import { Redactor } from '../../lib/secret.ts';
+import { createHttp } from '../../outposts/http.ts';
+import { placesIn } from '../../remote/places.ts';
+import { isProviderError, type AttachableProvider, type SandboxInfo } from '../../sandboxes/provider.ts';
+import { findSession } from '../find-session.ts';
+import { openQuietProvider } from '../quiet-provider.ts';
+import { readConfig, tellOn } from '../read-config.ts';
+import { findStatus } from '../status/find-status.ts';
+import { searchPath, type Terminal } from '../terminal.ts';
+
+export interface Place {
+  readonly provider: AttachableProvider;
+  readonly info: SandboxInfo;
+  /** Where the session works, and its home. */
+  readonly workdir: string;
+  readonly home: string;
+}
+
+const LOOK_MS = 30_000;
+
+/**
+ * `opened` closes it.
+ * @throws DvoError `config`, `state`: no such session, or nothing to go into; ProviderError
+ */
+export async function openPlace(
+  wanted: string,
+  terminal: Terminal,
+  opened: AsyncDisposableStack,
+): Promise<Place> {
+  const redactor = new Redactor();
+  const config = readConfig(terminal, redactor, tellOn(terminal));
+  const http = createHttp({ bodyTimeoutMs: 10_000 });
+  opened.defer(() => http.close());
+  const { sessions } = await findStatus(config, http.fetch, (text) => redactor.scrub(text));
+  const session = findSession(sessions, wanted);
+  if (session === undefined) {
+    throw new DvoError('state', `no session here is called ${wanted}; dvo status lists them`);
+  }
+  const { sessionId, sandboxId, stage, since } = session;
+  if (sandboxId === undefined) {
+    const asleep = `is asleep since ${new Date(since).toISOString()}`;
+    const why = stage === 'suspended' ? asleep : `has no sandbox yet (${stage})`;
+    throw new DvoError(
+      'state',
+      `${sessionId} ${why}: there is nothing to go into until dvo status shows a sandbox`,
+    );
+  }
+  const provider = await openQuietProvider({
+    config,
+    redactor,
+    clock: systemClock,
+    random: systemRandom,
+    path: searchPath(terminal),
+  });
+  opened.defer(() => provider.close());
+  const info = await inspect(provider, sandboxId);
+  if (info?.state !== 'running') {
+    const what = info === undefined ? 'is gone' : `is ${info.state}`;
+    throw new DvoError('state', `the sandbox of ${sessionId} ${what}; dvo status shows what becomes of it`);
+  }
+  return { provider, info, ...placesIn(info.paths, config.workspace) };
+}
+
+async function inspect(provider: AttachableProvider, id: string): Promise<SandboxInfo | undefined> {
+  try {
+    return await provider.get(id, unstopped(LOOK_MS));
+  } catch (error) {
+    if (!isProviderError(error, 'not-found')) throw error;
+    return undefined;
+  }
+}
