@@ -679,7 +679,7 @@ function startTerminal(
   };
   return {
     stdin: process.stdin,
-    cancel: process.cancel,
+    cancel: async () => await process.cancel(),
     output: output(),
     wait: async () => await result,
     async resize(cols, rows) {

@@ -35,8 +35,12 @@ export class Tmux implements AsyncDisposable {
 
   /** Types a line and Enter. */
   async line(text: string): Promise<void> {
+    await this.type(text);
+    await this.key('Enter');
+  }
+
+  async type(text: string): Promise<void> {
     await this.#tmux('send-keys', '-l', text);
-    await this.#tmux('send-keys', 'Enter');
   }
 
   /** Presses a key by tmux's name for it, like `C-c`. */
