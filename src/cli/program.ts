@@ -149,8 +149,11 @@ function addLooking(program: Command, terminal: Terminal, end: End): void {
     .description('a session’s log, also past sleep and wake; without a session: who has one')
     .argument('[session]', A_SESSION)
     .option('-f, --follow', 'go on until the session is over')
-    .option('--tail <lines>', 'only the last lines');
-  example(logs, 'dvo logs devin-4711 -f --tail 100').action(
+    .option('--tail <lines>', 'only the last lines')
+    .option('--since <time>', 'only from then on: 10m, 2h, or a date and time')
+    .option('--daemon', 'the daemon’s own log: the latest lines that it holds')
+    .option('--json', 'who has a log, as one JSON document');
+  example(logs, 'dvo logs devin-4711 -f --tail 100', 'The daemon’s own: dvo logs --daemon -f').action(
     async (session: string | undefined, flags: LogsFlags) => {
       const { runLogs } = await import('./logs/logs.ts');
       end(await runLogs(session, flags, terminal));

@@ -4,6 +4,7 @@ import { systemClock, systemRandom } from '../lib/clock.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
 import { createLogger, type Logger } from '../lib/log.ts';
 import { Redactor } from '../lib/secret.ts';
+import { RecentLog } from '../ops/recent-log.ts';
 import { startDaemon, type Daemon } from '../orchestrator/daemon.ts';
 import { readConfig } from './read-config.ts';
 import { EXIT, searchPath, type ExitCode, type Terminal } from './terminal.ts';
@@ -12,7 +13,7 @@ export async function runDaemon(terminal: Terminal): Promise<ExitCode> {
   const redactor = new Redactor();
   const prepared = prepare(terminal, redactor);
   if (prepared === undefined) return EXIT.config;
-  const { config, log } = prepared;
+  const { config, log, recentLog } = prepared;
   const stop = Promise.withResolvers<ExitCode>();
   // Armed before anything is opened: a signal during a slow start is not lost.
   using signals = onSignals((name) => stop.resolve(signalled(config, log, name)), log);
@@ -27,6 +28,7 @@ export async function runDaemon(terminal: Terminal): Promise<ExitCode> {
     const daemon = await startDaemon({
       config,
       log,
+      recentLog,
       redactor,
       path: searchPath(terminal),
       clock: systemClock,
@@ -49,16 +51,21 @@ export async function runDaemon(terminal: Terminal): Promise<ExitCode> {
 function prepare(
   terminal: Terminal,
   redactor: Redactor,
-): { readonly config: Config; readonly log: Logger } | undefined {
+): { readonly config: Config; readonly log: Logger; readonly recentLog: RecentLog } | undefined {
   // The configuration says how to log, so trouble with a secret's file is told once there is a log.
   let log: Logger | undefined;
   try {
     const config = readConfig(terminal, redactor, (variable, why) =>
       log?.warn('secret file not usable; the last value stays in force', { variable, why }),
     );
-    log = createLogger({ ...config.log, redactor, write: terminal.out, color: terminal.color });
+    const recentLog = new RecentLog(systemClock);
+    const write = (line: string): void => {
+      recentLog.add(line);
+      terminal.out(line);
+    };
+    log = createLogger({ ...config.log, redactor, write, color: terminal.color });
     for (const warning of config.warnings) log.warn('configuration', { warning });
-    return { config, log };
+    return { config, log, recentLog };
   } catch (error) {
     if (!(error instanceof DvoError && error.code === 'config')) throw error;
     terminal.err(`dvo: ${error.message}\nEvery variable is described in .env.example and in the README.\n`);

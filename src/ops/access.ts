@@ -19,8 +19,8 @@ export interface AccessOptions {
 }
 
 /**
- * operator: has read the control token beside the daemon's state, so may command too · misdirected: asked for under a name that is not ours · foreign: sent by a page
- * of another site.
+ * operator: has read the control token beside the daemon's state, so may command too · misdirected: asked for under a
+ * name that is not ours · foreign: sent by a page of another site.
  */
 export type Visitor = 'operator' | 'known' | 'stranger' | 'misdirected' | 'foreign';
 

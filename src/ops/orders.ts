@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { describeError, DvoError } from '../lib/errors.ts';
+import { parseJson } from '../lib/json.ts';
 import { ORDERS, type Order } from '../session/session.ts';
 import { sendJson, type Route } from './server.ts';
 
@@ -53,10 +54,5 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
     if (size > MOST_BYTES) return undefined;
     chunks.push(bytes);
   }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'));
-  } catch {
-    // Said by the schema: nothing is what it wants.
-    return undefined;
-  }
+  return parseJson(Buffer.concat(chunks).toString('utf8'));
 }

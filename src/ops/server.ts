@@ -11,7 +11,7 @@ import type { Access } from './access.ts';
 export interface Route {
   readonly method: 'GET' | 'POST';
   readonly path: string;
-  /** open: for probes and for the way in; guarded: only for who may come in; control: only for the commands beside the daemon. */
+  /** open: for probes and for the way in; guarded: who may come in; control: only the commands beside the daemon. */
   readonly access: 'open' | 'guarded' | 'control';
   readonly handle: (
     request: IncomingMessage,

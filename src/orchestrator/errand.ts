@@ -5,8 +5,8 @@
 import type { OrderAnswer } from '../ops/orders.ts';
 import type { StatusView } from '../ops/view.ts';
 import type { Order } from '../session/session.ts';
-import { openMotor, type DaemonOptions } from './daemon.ts';
 import { giveOrder } from './give-order.ts';
+import { openMotor, type MotorOptions } from './open-motor.ts';
 import { statusOfIndex } from './status.ts';
 
 export interface Errand extends AsyncDisposable {
@@ -22,7 +22,7 @@ const GRACE_MS = 5_000;
  * Begins it; disposing ends it, done or not.
  * @throws DvoError `state`, `locked`, `config`; ApiError when the queue cannot be asked: the order stays
  */
-export async function startErrand(options: DaemonOptions, sessionId: string, order: Order): Promise<Errand> {
+export async function startErrand(options: MotorOptions, sessionId: string, order: Order): Promise<Errand> {
   await using opened = new AsyncDisposableStack();
   const { motor, identity } = await openMotor(options, opened);
   opened.defer(() => motor.stop('detach', GRACE_MS));

@@ -1,6 +1,6 @@
 /**
  * The motor: informer, lanes, claims, admission and janitor, wired together and kept running. It gets its ports
- * handed in, so the simulation runs this very code on a virtual clock. Configuration and signals are daemon.ts.
+ * handed in, so the simulation runs this very code on a virtual clock. Configuration is open-motor.ts, signals are the command line's.
  */
 import type { Clock, Random } from '../lib/clock.ts';
 import { describeError } from '../lib/errors.ts';

@@ -12,6 +12,7 @@ import { loginRoutes } from '../ops/login.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { ordersRoute } from '../ops/orders.ts';
 import { pageRoutes } from '../ops/page.ts';
+import type { RecentLog } from '../ops/recent-log.ts';
 import { healthRoutes, metricsRoute, statusRoute } from '../ops/routes.ts';
 import { startOpsServer, type OpsServer } from '../ops/server.ts';
 import { StatusStream } from '../ops/status-stream.ts';
@@ -38,6 +39,7 @@ export async function openOps(
     readonly metrics: Metrics;
     readonly status: () => StatusView;
     readonly order: Parameters<typeof ordersRoute>[0];
+    readonly recentLog: RecentLog | undefined;
   },
 ): Promise<OpsServer & OpsPlace> {
   const { config, clock, random, log } = options;
@@ -59,6 +61,7 @@ export async function openOps(
       statusRoute(status),
       ordersRoute(shown.order),
       stream.route,
+      ...(shown.recentLog === undefined ? [] : [shown.recentLog.route]),
     ],
   });
   const closing = new AbortController();

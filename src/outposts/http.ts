@@ -3,7 +3,7 @@ import { Agent, fetch as undiciFetch } from 'undici';
 import type { Fetch } from '../lib/fetch.ts';
 
 export interface HttpOptions {
-  /** Silence inside an answer after which the connection is dead; above the watch's own idle limit. Milliseconds. */
+  /** Silence inside an answer after which the connection is dead; above the watch's own idle limit. Milliseconds; 0: no limit. */
   readonly bodyTimeoutMs: number;
 }
 

@@ -153,8 +153,8 @@ export interface SandboxProvider {
 /** A provider as the commands for people use it, which go into sandboxes themselves. */
 export interface AttachableProvider extends SandboxProvider {
   /**
-   * Runs `argv` with live streams, Bounded by `signal` alone. How
-   * exactly bytes of the output are kept is the platform's: `download` is for files.
+   * Runs `argv` with live streams, bounded by `signal` alone. How exactly bytes of the output are kept is the platform's:
+   * `download` is for files.
    */
   attach(id: string, request: AttachRequest, sinks: AttachSinks, signal: AbortSignal): Promise<Attached>;
   /**
@@ -166,6 +166,8 @@ export interface AttachableProvider extends SandboxProvider {
 
 export interface LogsOptions {
   readonly tailLines?: number;
+  /** Only what was written since then; milliseconds since the epoch. A platform without times has it `unsupported`. */
+  readonly since?: number;
   readonly follow?: boolean;
 }
 

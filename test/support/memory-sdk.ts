@@ -501,11 +501,10 @@ export class MemoryPlatform {
 function startOf(box: Box, options: SdkLogOptions): number {
   if (options.resume !== undefined) return Number(options.resume.offset);
   const { sinceTime, tailLines } = options;
-  if (sinceTime !== undefined) {
-    const first = box.log.findIndex(({ timestamp }) => timestamp !== undefined && timestamp >= sinceTime);
-    return first === -1 ? box.log.length : first;
-  }
-  return tailLines === undefined ? 0 : Math.max(0, box.log.length - tailLines);
+  const tail = tailLines === undefined ? 0 : Math.max(0, box.log.length - tailLines);
+  if (sinceTime === undefined) return tail;
+  const first = box.log.findIndex(({ timestamp }) => timestamp !== undefined && timestamp >= sinceTime);
+  return Math.max(tail, first === -1 ? box.log.length : first);
 }
 
 function metadata(box: Box): SdkMetadata {

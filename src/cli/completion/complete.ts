@@ -1,10 +1,7 @@
 /** What could come next on a command line, a word per line: commands, flags, choices, and the sessions of the daemon. */
 import type { Command } from 'commander';
 import { DvoError } from '../../lib/errors.ts';
-import { Redactor } from '../../lib/secret.ts';
-import { createHttp } from '../../outposts/http.ts';
-import { readPlace } from '../read-config.ts';
-import { findStatus } from '../status/find-status.ts';
+import { openBeside } from '../beside.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 
 /** @param words those after `dvo`, also behind a `--`; the last one is being typed */
@@ -66,16 +63,13 @@ function positionals(command: Command, words: readonly string[]): number {
 
 /** None where nothing can be asked: a person who presses Tab wants no error message. */
 async function sessionsOf(terminal: Terminal): Promise<readonly string[]> {
-  const redactor = new Redactor();
-  const http = createHttp({ bodyTimeoutMs: 5_000 });
+  await using opened = new AsyncDisposableStack();
   try {
-    const place = readPlace(terminal, redactor);
-    const { sessions } = await findStatus(place, http.fetch, (text) => redactor.scrub(text));
+    const { look } = openBeside(terminal, opened);
+    const { sessions } = await look();
     return sessions.map(({ sessionId }) => sessionId);
   } catch (error) {
     if (!(error instanceof DvoError)) throw error;
     return [];
-  } finally {
-    await http.close();
   }
 }

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, posix, resolve } from 'node:path';
 import { systemRandom } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
+import { failed } from '../beside.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { openPlace, type Place } from './place.ts';
 
@@ -67,9 +68,7 @@ export async function runCopy(from: string, to: string, terminal: Terminal): Pro
     if (target !== undefined) await copy.in(resolve(from), target.path);
     return EXIT.ok;
   } catch (error) {
-    if (!(error instanceof DvoError)) throw error;
-    terminal.err(`dvo: ${error.message}\n`);
-    return error.code === 'config' ? EXIT.config : EXIT.failed;
+    return failed(error, terminal);
   }
 }
 

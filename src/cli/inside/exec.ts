@@ -1,5 +1,5 @@
 /** `dvo exec` and `dvo shell`: a command in the sandbox of a session, where the session works. */
-import { DvoError } from '../../lib/errors.ts';
+import { failed } from '../beside.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { openPlace } from './place.ts';
 import { needsTerminal, relay } from './relay.ts';
@@ -43,8 +43,7 @@ async function inside(
     const place = await openPlace(wanted, terminal, opened);
     return await relay(place, [...start, place.workdir, place.home, ...argv], terminal.streams, how);
   } catch (error) {
-    if (!(error instanceof DvoError)) throw error;
-    terminal.err(`dvo: ${error.message}\n`);
+    failed(error, terminal);
     return EXIT.notRun;
   }
 }

@@ -1,16 +1,11 @@
 /** The sandbox of a session, found and open, for the commands that go into it. */
-import { systemClock, systemRandom } from '../../lib/clock.ts';
 import { unstopped } from '../../lib/deadline.ts';
 import { DvoError } from '../../lib/errors.ts';
-import { Redactor } from '../../lib/secret.ts';
-import { createHttp } from '../../outposts/http.ts';
 import { placesIn } from '../../remote/places.ts';
 import { isProviderError, type AttachableProvider, type SandboxInfo } from '../../sandboxes/provider.ts';
+import { openBeside, openSandboxes } from '../beside.ts';
 import { findSession } from '../find-session.ts';
-import { openQuietProvider } from '../quiet-provider.ts';
-import { readConfig, tellOn } from '../read-config.ts';
-import { findStatus } from '../status/find-status.ts';
-import { searchPath, type Terminal } from '../terminal.ts';
+import type { Terminal } from '../terminal.ts';
 
 export interface Place {
   readonly provider: AttachableProvider;
@@ -31,11 +26,8 @@ export async function openPlace(
   terminal: Terminal,
   opened: AsyncDisposableStack,
 ): Promise<Place> {
-  const redactor = new Redactor();
-  const config = readConfig(terminal, redactor, tellOn(terminal));
-  const http = createHttp({ bodyTimeoutMs: 10_000 });
-  opened.defer(() => http.close());
-  const { sessions } = await findStatus(config, http.fetch, (text) => redactor.scrub(text));
+  const { redactor, look } = openBeside(terminal, opened);
+  const { sessions } = await look();
   const session = findSession(sessions, wanted);
   if (session === undefined) {
     throw new DvoError('state', `no session here is called ${wanted}; dvo status lists them`);
@@ -49,14 +41,7 @@ export async function openPlace(
       `${sessionId} ${why}: there is nothing to go into until dvo status shows a sandbox`,
     );
   }
-  const provider = await openQuietProvider({
-    config,
-    redactor,
-    clock: systemClock,
-    random: systemRandom,
-    path: searchPath(terminal),
-  });
-  opened.defer(() => provider.close());
+  const { config, provider } = await openSandboxes(terminal, redactor, opened);
   const info = await inspect(provider, sandboxId);
   if (info?.state !== 'running') {
     const what = info === undefined ? 'is gone' : `is ${info.state}`;

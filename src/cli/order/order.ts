@@ -5,16 +5,15 @@
 import { systemClock, systemRandom } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
 import { createLogger } from '../../lib/log.ts';
-import { Redactor } from '../../lib/secret.ts';
+import type { Redactor } from '../../lib/secret.ts';
 import { ORDER_ANSWER, type OrderAnswer } from '../../ops/orders.ts';
 import type { SessionView, StatusView } from '../../ops/view.ts';
 import { startErrand } from '../../orchestrator/errand.ts';
-import { createHttp } from '../../outposts/http.ts';
 import type { Order } from '../../session/session.ts';
 import { askDaemon } from '../ask-daemon.ts';
+import { failed, openBeside } from '../beside.ts';
 import { findSession } from '../find-session.ts';
-import { readConfig, readPlace, tellOn } from '../read-config.ts';
-import { findStatus } from '../status/find-status.ts';
+import { readConfig, tellOn } from '../read-config.ts';
 import { EXIT, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
 import { confirmed } from './confirm.ts';
 import { outcome, question } from './words.ts';
@@ -31,11 +30,9 @@ export async function runOrder(
   flags: OrderFlags,
   terminal: Terminal,
 ): Promise<ExitCode> {
-  const redactor = new Redactor();
-  const http = createHttp({ bodyTimeoutMs: 10_000 });
+  await using opened = new AsyncDisposableStack();
   try {
-    const place = readPlace(terminal, redactor);
-    const look = () => findStatus(place, http.fetch, (text) => redactor.scrub(text));
+    const { stateDir, redactor, fetch, look } = openBeside(terminal, opened);
     const view = await look();
     const session = wantedSession(view, wanted);
     if (flags.yes !== true && !(await confirmed(question(session, order), terminal))) {
@@ -44,7 +41,7 @@ export async function runOrder(
     }
     const { sessionId } = session;
     if (view.daemon === undefined) return await carryOut({ order, session, redactor }, terminal);
-    const told = await askDaemon(place.stateDir, http.fetch, {
+    const told = await askDaemon(stateDir, fetch, {
       path: '/api/orders',
       body: { sessionId, order },
       answer: ORDER_ANSWER,
@@ -55,12 +52,7 @@ export async function runOrder(
     }
     return await follow({ order, session, answer: told.answer, look }, terminal);
   } catch (error) {
-    if (!(error instanceof DvoError)) throw error;
-    terminal.err(`dvo: ${error.message}\n`);
-    if (error.code === 'locked') return EXIT.locked;
-    return error.code === 'config' ? EXIT.config : EXIT.failed;
-  } finally {
-    await http.close();
+    return failed(error, terminal);
   }
 }
 

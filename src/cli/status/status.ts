@@ -1,11 +1,8 @@
 /** `dvo status`: what the daemon does, once or again and again. */
 import { systemClock } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
-import { Redactor } from '../../lib/secret.ts';
-import { createHttp } from '../../outposts/http.ts';
-import { readPlace } from '../read-config.ts';
+import { failed, openBeside } from '../beside.ts';
 import { EXIT, paint, type ExitCode, type Terminal } from '../terminal.ts';
-import { findStatus } from './find-status.ts';
 import { renderStatus, type Paint } from './render.ts';
 
 export interface StatusFlags {
@@ -17,10 +14,9 @@ const EVERY_MS = 1_000;
 const TONES = { good: 32, bad: 31, dim: 2, bold: 1 } as const;
 
 export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise<ExitCode> {
-  const redactor = new Redactor();
-  const http = createHttp({ bodyTimeoutMs: 10_000 });
+  await using opened = new AsyncDisposableStack();
   try {
-    const place = readPlace(terminal, redactor);
+    const { look } = openBeside(terminal, opened);
     if (flags.watch === true && !terminal.interactive) {
       throw new DvoError(
         'config',
@@ -28,7 +24,7 @@ export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise
       );
     }
     do {
-      const view = await findStatus(place, http.fetch, (text) => redactor.scrub(text));
+      const view = await look();
       const text =
         flags.json === true
           ? `${JSON.stringify(view, undefined, 2)}\n`
@@ -38,11 +34,7 @@ export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise
     } while (flags.watch === true);
     return EXIT.ok;
   } catch (error) {
-    if (!(error instanceof DvoError)) throw error;
-    terminal.err(`dvo: ${error.message}\n`);
-    return error.code === 'config' ? EXIT.config : EXIT.failed;
-  } finally {
-    await http.close();
+    return failed(error, terminal);
   }
 }
 

@@ -114,15 +114,16 @@ class LogReader {
   }
 
   async #open(): Promise<SdkLogStream> {
-    const { follow, tailLines } = this.#options;
+    const { follow, tailLines, since } = this.#options;
     const start =
       this.#resume !== undefined
         ? { resume: this.#resume }
         : this.#lastAt !== undefined
           ? { sinceTime: this.#lastAt }
-          : tailLines !== undefined && !this.#opened
-            ? { tailLines }
-            : {};
+          : {
+              ...(since === undefined ? {} : { sinceTime: new Date(since) }),
+              ...(tailLines === undefined || this.#opened ? {} : { tailLines }),
+            };
     const { id, connection } = this.#source;
     const stream = await connection.call(
       { what: 'open log', operation: 'logs' },

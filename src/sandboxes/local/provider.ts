@@ -221,6 +221,8 @@ class LocalProvider implements AttachableProvider {
   }
 
   logs(id: string, options: LogsOptions, signal: AbortSignal): AsyncIterable<string> {
+    if (options.since !== undefined)
+      throw new ProviderError('unsupported', 'local sandboxes keep no times of their log lines');
     const alive = async (): Promise<boolean> => (await this.#file(id))?.state === 'running';
     return followLog(join(this.#folder(id), 'run', 'session.log'), {
       ...options,
