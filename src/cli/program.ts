@@ -121,6 +121,7 @@ function addSetUp(program: Command, terminal: Terminal, end: End): void {
     .command('doctor')
     .description('check everything that a daemon needs, and say how to fix it')
     .option('--deep', 'also make a sandbox, archive and restore it, and remove it again')
+    .option('--smoke', 'then follow one live session through its life; says what to type into Devin')
     .option('--json', 'one JSON document instead of lines');
   example(
     doctor,

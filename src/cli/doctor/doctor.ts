@@ -5,7 +5,9 @@ import { systemClock, systemRandom } from '../../lib/clock.ts';
 import { DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import { createHttp, type Http } from '../../outposts/http.ts';
+import { STATUS_VIEW } from '../../ops/view.ts';
 import type { SandboxProvider } from '../../sandboxes/provider.ts';
+import { askDaemon } from '../ask-daemon.ts';
 import { openQuietProvider } from '../quiet-provider.ts';
 import { readConfig } from '../read-config.ts';
 import { EXIT, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
@@ -13,11 +15,13 @@ import { fail, pass, runChecks, skip, type Check, type Outcome } from './check.t
 import { devinChecks } from './devin-checks.ts';
 import { platformChecks } from './platform-checks.ts';
 import { allWell, jsonReport, outcomeText, summary } from './report.ts';
+import { smokeChecks } from './smoke.ts';
 import { stateCheck } from './state-check.ts';
 
 export interface DoctorFlags {
   readonly json?: boolean;
   readonly deep?: boolean;
+  readonly smoke?: boolean;
 }
 
 export interface DoctorTools {
@@ -128,6 +132,9 @@ function notLooked(flags: DoctorFlags): readonly Check[] {
     ...(flags.deep === true ? [{ id: 'sandbox', title: 'a sandbox starts', run }] : []),
     { id: 'binary', title: 'devin-remote can be had and verified', run },
     { id: 'state', title: 'STATE_DIR can be written and locked', run },
+    ...(flags.smoke === true
+      ? [{ id: 'smoke-daemon', title: 'a session lives through its whole life', run }]
+      : []),
   ];
 }
 
@@ -140,23 +147,34 @@ interface Surroundings extends DoctorTools {
 function checksOf(config: Config, flags: DoctorFlags, around: Surroundings): readonly Check[] {
   const { clock, random, http, redactor, terminal, opened } = around;
   const parts = { config, clock, random, redactor, path: searchPath(terminal) };
-  const open = around.open ?? (() => openQuietProvider(parts));
+  let opening: Promise<SandboxProvider> | undefined;
+  const open = (): Promise<SandboxProvider> => (opening ??= openOnce());
+  const openOnce = async (): Promise<SandboxProvider> => {
+    const provider = await (around.open?.() ?? openQuietProvider(parts));
+    opened.defer(() => provider.close());
+    return provider;
+  };
   const devin = devinChecks({ config, clock, random, redactor, fetch: http.fetch });
   const platform = platformChecks({
     config,
     clock,
     random,
     depth: flags.deep === true ? 'deep' : 'shallow',
-    async open() {
-      const provider = await open();
-      opened.defer(() => provider.close());
-      return provider;
-    },
+    open,
+  });
+  const smoke = smokeChecks({
+    word: `dvo-smoke-${random.id().slice(0, 8)}`,
+    clock,
+    open,
+    look: () => askDaemon(config.stateDir, http.fetch, { path: '/api/status', answer: STATUS_VIEW }),
+    tell: (text) => terminal.err(`\n→ ${text}\n`),
+    suspendMode: config.archives.suspendMode,
   });
   return [
     ...devin.filter(({ id }) => id !== 'binary'),
     ...platform,
     ...devin.filter(({ id }) => id === 'binary'),
     stateCheck(config.stateDir, clock),
+    ...(flags.smoke === true ? smoke : []),
   ];
 }
