@@ -3,7 +3,6 @@ import { createServer } from 'node:net';
 import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connectOutpost } from '../../src/cli/connect/connect.ts';
 import { withVariables } from '../../src/cli/connect/env-file.ts';
@@ -11,9 +10,8 @@ import { endingPage } from '../../src/cli/connect/page.ts';
 import { startEmulator, type Emulator } from '../../src/emulator/emulator.ts';
 import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import { createHttp } from '../../src/outposts/http.ts';
+import { MAIN } from '../support/command.ts';
 import { until } from '../support/until.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 describe('dvo connect', () => {
   let folder: string;

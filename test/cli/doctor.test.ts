@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { doctor, type DoctorFlags } from '../../src/cli/doctor/doctor.ts';
 import { judgeTools } from '../../src/cli/doctor/tools.ts';
@@ -14,9 +13,8 @@ import { kill, processesOf } from '../../src/sandboxes/local/processes.ts';
 import { ProviderError, type ProviderErrorKind, type SandboxProvider } from '../../src/sandboxes/provider.ts';
 import { nodeDisk } from '../../src/state/node-disk.ts';
 import { lockStateDir } from '../../src/state/lock.ts';
+import { MAIN } from '../support/command.ts';
 import { until } from '../support/until.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 interface Row {
   readonly id: string;

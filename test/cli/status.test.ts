@@ -1,32 +1,15 @@
-import { execFile } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { STATUS_VIEW } from '../../src/ops/view.ts';
+import { dvo as run, MAIN, type Ended } from '../support/command.ts';
 import { Stage } from '../support/stage.ts';
+import { hasTmux, Tmux } from '../support/tmux.ts';
 import { until } from '../support/until.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-
-interface Ended {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-async function dvo(stage: Stage, ...args: readonly string[]): Promise<Ended> {
-  return await new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { env: { PATH: stage.env['PATH'], STATE_DIR: stage.stateDir } },
-      (error, out, err) => {
-        const code = error === null ? 0 : Number(error.code);
-        resolve({ code, out, err });
-      },
-    );
-  });
+/** With STATE_DIR alone. */
+async function dvo({ env, stateDir }: Stage, ...args: readonly string[]): Promise<Ended> {
+  return await run({ PATH: env['PATH'], STATE_DIR: stateDir }, args);
 }
 
 describe('dvo status', () => {
@@ -60,5 +43,25 @@ describe('dvo status', () => {
     expect(err).toContain('STATE_DIR');
     expect(err).toContain('dvo run');
     expect((await dvo(stage, 'status', '--watch')).code).toBe(2);
+  });
+
+  it.skipIf(!hasTmux)('O5: --watch draws in place, what fits, and goes on while no daemon runs', async () => {
+    await using stage = await Stage.start({ env: { MAX_CONCURRENT_SESSIONS: '1' } });
+    await stage.serve('devin-a');
+    const { PATH = '' } = stage.env;
+    await using person = new Tmux({ PATH, STATE_DIR: stage.stateDir }, { columns: 100, rows: 12 });
+    await person.line(`clear; '${process.execPath}' '${MAIN}' status --watch`);
+    const shows = (what: RegExp): Promise<unknown> =>
+      until(async () => what.test(await person.screen()), { what: String(what) });
+    await shows(/^dvo outpost_[^]*devin-a +serving/);
+    for (const at of Array.from({ length: 20 }, (_, nth) => nth))
+      stage.emulator.enqueue({ sessionId: `devin-waits-${at}` });
+    await shows(/^dvo outpost_[^]*more lines; dvo status has them all$/);
+    await stage.daemon.end('SIGKILL');
+    await shows(/No daemon runs/);
+    await stage.start();
+    await shows(/^dvo outpost_[^]*admission open/);
+    await person.key('C-c');
+    await shows(/here>$/);
   });
 });

@@ -2,16 +2,14 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { DaemonProcess } from '../../src/cli/demo/daemon-process.ts';
 import { Facts } from '../../src/cli/demo/facts.ts';
 import { startEmulator, type Emulator } from '../../src/emulator/emulator.ts';
 import type { Knobs } from '../../src/emulator/settings.ts';
 import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import { kill, processesOf } from '../../src/sandboxes/local/processes.ts';
+import { MAIN } from './command.ts';
 import { until } from './until.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 export interface StageOptions {
   readonly knobs?: Partial<Knobs>;
