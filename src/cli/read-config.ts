@@ -1,6 +1,12 @@
 /** The configuration as a command reads it: from the terminal's environment, and from files of secrets. */
 import { readFileSync } from 'node:fs';
-import { loadConfig, loadDaemonPlace, type Config, type DaemonPlace } from '../config/config.ts';
+import {
+  examineConfig,
+  loadConfig,
+  loadDaemonPlace,
+  type Config,
+  type DaemonPlace,
+} from '../config/config.ts';
 import type { ConfigSources } from '../config/reader.ts';
 import type { Redactor } from '../lib/secret.ts';
 import type { Terminal } from './terminal.ts';
@@ -14,6 +20,11 @@ export function readConfig(
   onSecretTrouble: ConfigSources['onSecretTrouble'],
 ): Config {
   return loadConfig(sourcesOf(surroundings, redactor, onSecretTrouble));
+}
+
+/** For what looks at the configuration itself. Trouble with a secret's file is among the problems. */
+export function examine(surroundings: Surroundings, redactor: Redactor): ReturnType<typeof examineConfig> {
+  return examineConfig(sourcesOf(surroundings, redactor, () => undefined));
 }
 
 /** For what asks the daemon only: its STATE_DIR is enough. @throws DvoError `config` */

@@ -5,11 +5,12 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { DvoError } from '../lib/errors.ts';
 import { bareApiUrl, DEVIN_API_URL } from '../lib/api-url.ts';
 import { isLoopbackHost, isLoopbackUrl } from '../lib/loopback.ts';
 import type { LogLevel } from '../lib/log.ts';
 import { readCoreweave, type CoreweaveConfig } from './coreweave.ts';
-import { Reader, type ConfigSources } from './reader.ts';
+import { Reader, type ConfigSources, type Problem } from './reader.ts';
 import type { SecretSource } from './secret-source.ts';
 import { absolutePath, flag, httpUrl, oneOf, wholeNumber } from './variables.ts';
 
@@ -79,17 +80,37 @@ export interface DaemonPlace {
 export function loadDaemonPlace(sources: ConfigSources): DaemonPlace {
   const reader = new Reader(sources);
   const place = { stateDir: stateDir(reader) };
-  reader.finish();
+  throwAny(reader.finish());
   return place;
 }
 
 /** @throws DvoError `config` whose message lists every problem, a line each */
 export function loadConfig(sources: ConfigSources): Config {
+  const { config, problems } = examineConfig(sources);
+  throwAny(problems);
+  return config;
+}
+
+/** All of it, with the default in the place of what is missing or wrong; and what that is. */
+export function examineConfig(sources: ConfigSources): {
+  readonly config: Config;
+  readonly problems: readonly Problem[];
+} {
   const reader = new Reader(sources);
   const config = readAll(reader);
   checkTogether(reader, config);
-  reader.finish();
-  return Object.freeze({ ...config, warnings: reader.warnings });
+  const problems = reader.finish();
+  return { config: Object.freeze({ ...config, warnings: reader.warnings }), problems };
+}
+
+function throwAny(problems: readonly Problem[]): void {
+  if (problems.length > 0) throw new DvoError('config', listed(problems));
+}
+
+/** In lines for people. */
+export function listed(problems: readonly Problem[]): string {
+  const count = problems.length === 1 ? 'one problem' : `${problems.length} problems`;
+  return [`the configuration has ${count}:`, ...problems.map(({ text }) => `  - ${text}`)].join('\n');
 }
 
 function readAll(reader: Reader): Omit<Config, 'warnings'> {
@@ -249,7 +270,10 @@ const SHORTEST_TOKEN = 16;
 
 function checkOps(reader: Reader, { host, token }: Config['ops']): void {
   if (token !== undefined && token.read().reveal().length < SHORTEST_TOKEN) {
-    reader.wrong(`OPS_TOKEN is shorter than ${SHORTEST_TOKEN} characters (its value is not shown)`);
+    reader.wrong(
+      'OPS_TOKEN',
+      `OPS_TOKEN is shorter than ${SHORTEST_TOKEN} characters (its value is not shown)`,
+    );
   }
   if (isLoopbackHost(host)) return;
   if (token === undefined) {

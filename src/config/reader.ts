@@ -1,6 +1,5 @@
 /** Reads variables one by one, and keeps what is wrong with them until all have been read. */
 import type { z } from 'zod';
-import { DvoError } from '../lib/errors.ts';
 import type { Redactor } from '../lib/secret.ts';
 import { fixedSecret, readOrWhy, secretFile, type SecretFiles, type SecretSource } from './secret-source.ts';
 import { VARIABLES } from './variables.ts';
@@ -17,9 +16,15 @@ export interface ConfigSources {
   readonly onSecretTrouble: (variable: string, why: string) => void;
 }
 
+/** What is wrong with one variable, in words that show no secret. */
+export interface Problem {
+  readonly variable: string;
+  readonly text: string;
+}
+
 export class Reader {
   readonly warnings: string[] = [];
-  readonly #problems: string[] = [];
+  readonly #problems: Problem[] = [];
   readonly #sources: ConfigSources;
 
   constructor(sources: ConfigSources) {
@@ -32,12 +37,12 @@ export class Reader {
 
   problem(variable: string, value: string | undefined, right: string): void {
     const shown = value === undefined ? 'is not set' : `is ${JSON.stringify(value.slice(0, 200))}`;
-    this.#problems.push(`${variable} ${shown}; it must be ${right}`);
+    this.wrong(variable, `${variable} ${shown}; it must be ${right}`);
   }
 
   /** A problem in words of its own, for values that must not be shown. */
-  wrong(text: string): void {
-    this.#problems.push(text);
+  wrong(variable: string, text: string): void {
+    this.#problems.push({ variable, text: this.#sources.redactor.scrub(text) });
   }
 
   /** The variable's value, or the default's when it is unset or wrong (which is then reported). */
@@ -90,8 +95,8 @@ export class Reader {
     return typeof source === 'object' ? keyed(key, source) : {};
   }
 
-  /** @throws DvoError `config` */
-  finish(): void {
+  /** All that is wrong with what has been read. */
+  finish(): readonly Problem[] {
     const { env } = this.#sources;
     const known = new Set(
       VARIABLES.flatMap((one) => (one.secret === true ? [one.name, `${one.name}_FILE`] : [one.name])),
@@ -104,10 +109,7 @@ export class Reader {
         this.warnings.push(`${given} is set, but dvo knows no such variable`);
       }
     }
-    if (this.#problems.length === 0) return;
-    const count = this.#problems.length === 1 ? 'one problem' : `${this.#problems.length} problems`;
-    const lines = this.#problems.map((problem) => `  - ${problem}`).join('\n');
-    throw new DvoError('config', `the configuration has ${count}:\n${this.#sources.redactor.scrub(lines)}`);
+    return this.#problems;
   }
 
   #secret(variable: string): SecretSource | 'unset' | 'wrong' {
@@ -116,7 +118,7 @@ export class Reader {
     const file = this.#get(`${variable}_FILE`);
     if (value !== undefined) redactor.add(value);
     if (value !== undefined && file !== undefined) {
-      this.#problems.push(`${variable} and ${variable}_FILE are both set; only one may be`);
+      this.wrong(variable, `${variable} and ${variable}_FILE are both set; only one may be`);
       return 'wrong';
     }
     if (value !== undefined) return this.#printable(variable, value) ? fixedSecret(value, redactor) : 'wrong';
@@ -134,7 +136,8 @@ export class Reader {
   /** A token travels in an HTTP header, so it is visible ASCII. */
   #printable(variable: string, value: string): boolean {
     if (/^[\x21-\x7e]+$/.test(value)) return true;
-    this.#problems.push(
+    this.wrong(
+      variable,
       `${variable} holds white space or other characters that no token has (its value is not shown)`,
     );
     return false;

@@ -141,12 +141,21 @@ describe('dvo doctor', () => {
     expect((await examine({ color: true })).out).toContain('\u001b[32m✔\u001b[0m');
   });
 
-  it('a wrong configuration: exit code 2, every problem named, nothing else looked at', async () => {
+  it('a wrong configuration: exit code 2, every problem named, and what can be looked at is', async () => {
     const { code, out } = await examine({ env: { OUTPOST_ID: '', MAX_CONCURRENT_SESSIONS: 'many' } });
     expect(code).toBe(2);
     expect(out).toContain('OUTPOST_ID is not set');
     expect(out).toContain('MAX_CONCURRENT_SESSIONS is "many"');
-    expect(out).toContain('– Devin accepts the token  needs a configuration');
+    expect(out).toContain('– Devin accepts the token  needs OUTPOST_ID');
+    expect(out).toMatch(/✔ devin-remote can be had[^]*✔ STATE_DIR can be written/);
+  });
+
+  it('a STATE_DIR that cannot be one does not keep it from looking at the rest', async () => {
+    const { code, out } = await examine({ env: { STATE_DIR: '/proc/nowhere' } });
+    expect(code).toBe(2);
+    expect(out).toMatch(
+      /✔ Devin accepts the token[^]*– STATE_DIR can be written and locked {2}needs STATE_DIR/,
+    );
   });
 
   it.each([

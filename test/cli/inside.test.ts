@@ -91,6 +91,8 @@ describe('dvo cp', () => {
       await writeFile(join(folder, 'notes.txt'), 'mine');
       expect((await copy(join(folder, 'notes.txt'), 'devin-anna:')).code).toBe(0);
       expect(await inside('cat notes.txt; ls -A | grep -c dvo-cp || true')).toBe('mine0\n');
+      expect((await copy(join(folder, 'notes.txt'), 'devin-anna:made/')).code).toBe(0);
+      expect(await inside('cat made/notes.txt')).toBe('mine');
       const missing = await copy('devin-anna:nothing/here', folder);
       expect(missing).toMatchObject({ code: 1, err: expect.stringContaining('nothing/here') });
       const blocked = await copy(join(folder, 'tree'), 'devin-anna:notes.txt');

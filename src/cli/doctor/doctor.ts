@@ -1,15 +1,16 @@
 /** `dvo doctor`: everything that a daemon needs, looked at in order, each failure with its cause and its fix. */
-import type { Config } from '../../config/config.ts';
+import { listed, type Config } from '../../config/config.ts';
+import type { Problem } from '../../config/reader.ts';
+import { VARIABLES } from '../../config/variables.ts';
 import type { Clock, Random } from '../../lib/clock.ts';
 import { systemClock, systemRandom } from '../../lib/clock.ts';
-import { DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import { createHttp, type Http } from '../../outposts/http.ts';
 import { STATUS_VIEW } from '../../ops/view.ts';
 import type { SandboxProvider } from '../../sandboxes/provider.ts';
 import { askDaemon } from '../ask-daemon.ts';
 import { openQuietProvider } from '../quiet-provider.ts';
-import { readConfig } from '../read-config.ts';
+import { examine } from '../read-config.ts';
 import { EXIT, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
 import { fail, pass, runChecks, skip, type Check, type Outcome } from './check.ts';
 import { devinChecks } from './devin-checks.ts';
@@ -65,13 +66,13 @@ export async function doctor(flags: DoctorFlags, terminal: Terminal, tools: Doct
   const redactor = new Redactor();
   const say = (text: string): void => terminal.out(redactor.scrub(text));
   const live = terminal.interactive && flags.json !== true;
-  const read = readOrWhy(terminal, redactor);
+  const { config, problems } = examine(terminal, redactor);
   await using opened = new AsyncDisposableStack();
   const checks = [
-    configCheck(read),
-    ...(read.config === undefined
-      ? notLooked(flags)
-      : checksOf(read.config, flags, { terminal, redactor, opened, ...tools })),
+    configCheck(config, problems),
+    ...checksOf(config, flags, { terminal, redactor, opened, ...tools }).map((check) =>
+      withheld(check, problems),
+    ),
   ];
   const outcomes = await runChecks(checks, {
     clock: tools.clock,
@@ -92,50 +93,42 @@ function exitCode(outcomes: readonly Outcome[], signal: AbortSignal): ExitCode {
   return allWell(outcomes) && !signal.aborted ? EXIT.ok : EXIT.failed;
 }
 
-type Read = { readonly config: Config } | { readonly config: undefined; readonly problem: string };
-
-function readOrWhy(terminal: Terminal, redactor: Redactor): Read {
-  try {
-    // What a file that changes under the checks means, they say themselves.
-    return { config: readConfig(terminal, redactor, () => undefined) };
-  } catch (error) {
-    if (!(error instanceof DvoError && error.code === 'config')) throw error;
-    return { config: undefined, problem: error.message };
-  }
-}
-
-function configCheck(read: Read): Check {
+function configCheck({ warnings }: Config, problems: readonly Problem[]): Check {
   return {
     id: 'config',
     title: 'the configuration is complete and right',
     async run() {
-      if (read.config === undefined) {
-        return fail(
-          read.problem,
-          'set these variables; .env.example describes each, and dvo connect writes those of Devin',
-        );
-      }
-      const { warnings } = read.config;
-      return pass(warnings.length === 0 ? 'no warnings' : warnings.join('; '));
+      if (problems.length === 0) return pass(warnings.length === 0 ? 'no warnings' : warnings.join('; '));
+      return fail(
+        listed(problems),
+        'set these variables; .env.example describes each, and dvo connect writes those of Devin',
+      );
     },
   };
 }
 
-/** Without a configuration nobody knows where to look. */
-function notLooked(flags: DoctorFlags): readonly Check[] {
-  const run = async () => skip('needs a configuration');
-  return [
-    { id: 'token', title: 'Devin accepts the token', run },
-    { id: 'outpost', title: 'the outpost exists and is for linux', run },
-    { id: 'clock', title: 'this machine’s clock is right', run },
-    { id: 'platform', title: 'the sandbox platform accepts the credential', run },
-    ...(flags.deep === true ? [{ id: 'sandbox', title: 'a sandbox starts', run }] : []),
-    { id: 'binary', title: 'devin-remote can be had and verified', run },
-    { id: 'state', title: 'STATE_DIR can be written and locked', run },
-    ...(flags.smoke === true
-      ? [{ id: 'smoke-daemon', title: 'a session lives through its whole life', run }]
-      : []),
-  ];
+/** The groups of variables, and single ones, without which a check cannot find out anything. */
+const READS: Readonly<Record<string, readonly string[]>> = {
+  token: ['Devin'],
+  outpost: ['Devin'],
+  clock: ['Devin'],
+  platform: ['Devin', 'Sandboxes', 'CoreWeave'],
+  binary: ['Remote'],
+  state: ['STATE_DIR'],
+};
+
+/** Not run with what is wrong: it would blame something else. */
+function withheld(check: Check, problems: readonly Problem[]): Check {
+  const reads = READS[check.id] ?? [];
+  const missing = problems
+    .map(({ variable }) => variable)
+    .filter((variable) => reads.includes(variable) || reads.includes(groupOf(variable) ?? ''));
+  if (missing.length === 0) return check;
+  return { ...check, run: async () => skip(`needs ${missing.join(', ')}`) };
+}
+
+function groupOf(variable: string): string | undefined {
+  return VARIABLES.find(({ name }) => name === variable || `${name}_FILE` === variable)?.group;
 }
 
 interface Surroundings extends DoctorTools {

@@ -35,7 +35,7 @@ export function smokeChecks(parts: SmokeParts): readonly Check[] {
     {
       id: 'smoke-daemon',
       title: 'a daemon runs, and admits sessions',
-      needs: ['outpost', 'platform'],
+      needs: ['outpost', 'platform', 'state'],
       run: () => smoke.daemon(),
     },
     {

@@ -26,12 +26,13 @@ const PACK = [
 ].join('\n');
 
 /**
- * $0 the archive, $1 where to. As cp does it: into a folder that exists, else under the new name. A folder that is there
- * already is added to. Unpacked beside its place first: what is cut off leaves no half.
+ * $0 the archive, $1 where to; $2 not empty: a folder, made if need be. As cp does it: into a folder that exists, else
+ * under the new name. A folder that is there already is added to. Unpacked beside its place first: what is cut off leaves no half.
  */
 const UNPACK = [
   'set -e',
   'to=$1',
+  '[ -z "$2" ] || mkdir -p -- "$to"',
   'if [ -d "$to" ]; then into=$to; name=',
   'else into=$(dirname -- "$to"); name=$(basename -- "$to"); mkdir -p -- "$into"; fi',
   'beside=$(mktemp -d "$into/.dvo-cp.XXXXXX")',
@@ -64,8 +65,8 @@ export async function runCopy(from: string, to: string, terminal: Terminal): Pro
     const folder = await mkdtemp(join(tmpdir(), 'dvo-cp-'));
     opened.defer(() => rm(folder, { recursive: true, force: true }));
     const copy = new Copy(place, join(folder, 'archive.tar'), leaving(opened));
-    if (source !== undefined) await copy.out(source.path, resolve(to));
-    if (target !== undefined) await copy.in(resolve(from), target.path);
+    if (source !== undefined) await copy.out(source.path, to);
+    if (target !== undefined) await copy.in(from, target.path);
     return EXIT.ok;
   } catch (error) {
     return failed(error, terminal);
@@ -111,13 +112,13 @@ class Copy {
   /** Relative paths begin where the session works. */
   async #inSandbox(script: string, path: string): Promise<void> {
     const { provider, info, workdir } = this.#place;
-    const argv = ['sh', '-c', script, this.#archive, posix.resolve(workdir, path)];
+    const argv = ['sh', '-c', script, this.#archive, posix.resolve(workdir, path), folderOnly(path)];
     const { exitCode, stderr } = await provider.exec(info.id, { argv }, this.#call());
     if (exitCode !== 0) throw failure('in the sandbox', exitCode, stderr);
   }
 
   async #onThisMachine(script: string, path: string): Promise<void> {
-    const child = spawn('sh', ['-c', script, this.#here, path], {
+    const child = spawn('sh', ['-c', script, this.#here, resolve(path), folderOnly(path)], {
       stdio: ['ignore', 'ignore', 'pipe'],
       signal: this.#signal,
     });
@@ -137,6 +138,11 @@ class Copy {
   #call() {
     return { timeoutMs: COPY_MS, signal: this.#signal };
   }
+}
+
+/** `$2` of the scripts. */
+function folderOnly(path: string): string {
+  return path.endsWith('/') ? 'folder' : '';
 }
 
 function failure(where: string, exitCode: number, stderr: string): DvoError {
