@@ -64,7 +64,7 @@ export class Janitor {
     const strays = this.#strays(listed);
     const judged: Judged[] = [];
     for (const info of strays) judged.push(await this.#judge(info, call));
-    for (const one of judged) if (one.verdict.do === 'adopt') await this.#adopt(one);
+    for (const one of judged) if (one.verdict.do === 'adopt') this.#adopt(one);
     await this.#destroy(judged, listed.length, call);
     this.#forgetFailures();
     this.#sweeps += 1;
@@ -145,15 +145,15 @@ export class Janitor {
   }
 
   /** A sandbox of ours that our records forgot: from here on the planner decides about its session. */
-  async #adopt({ info, sessionId }: Judged): Promise<void> {
+  #adopt({ info, sessionId }: Judged): void {
     const { deps, onAdopted } = this.#options;
     if (sessionId === undefined) return;
     const name = deps.identity.nameOf(sessionId);
     if (deps.index.get(name) !== undefined) return;
     const kind = deps.queue.sighting(sessionId).entry?.kind ?? 'unknown';
     const now = deps.clock.now();
+    // Not waited for on disk: until it is there, the next life finds the sandbox again in the same way.
     deps.index.put(name, { ...newRecord({ sessionId, kind }, 'serving', 1, now), sandboxId: info.id });
-    await deps.index.commit();
     deps.recorder.janitor('adopted');
     deps.log.warn('sandbox without a record adopted', {
       session: sessionId,
