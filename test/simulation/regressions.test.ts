@@ -37,6 +37,7 @@ const FOUND: readonly (readonly [seed: number, fault: string])[] = [
   ],
   [1_796_133_207_546, 'an event, a look and a list within one flash of "suspended" were believed'],
   [870, 'a sandbox that the janitor took up was left alone for ever, because the disk refused one write'],
+  [529, 'an archive that could not be restored once hid the newer one of another daemon'],
 ];
 
 describe('faults found by the simulation stay repaired', () => {

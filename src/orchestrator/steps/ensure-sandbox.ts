@@ -122,7 +122,10 @@ async function create(ctx: StepContext): Promise<void> {
         ...(archive === undefined ? {} : { archive }),
         ...(lost === true ? { startEmpty: true } : {}),
       },
-      clear: OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt' && key !== 'createTag'),
+      clear: [
+        ...OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt' && key !== 'createTag'),
+        ...(archive === undefined ? [] : (['startEmpty'] as const)),
+      ],
     }),
   );
   try {
@@ -206,11 +209,14 @@ interface Choice {
  */
 async function chooseArchive(ctx: StepContext): Promise<Choice> {
   const { record } = ctx;
-  if (record.startEmpty === true) return { archive: undefined, older: [] };
   const { ready, failed } = await findArchives(ctx);
   const [newest, ...rest] = ready;
-  const older = [...rest.map(({ snapshotId }) => snapshotId), ...failed];
   const recordedId = record.archive?.snapshotId;
+  // What could not be restored is the record's; another daemon may have served the session since, and archived it.
+  if (record.startEmpty === true && (newest === undefined || newest.snapshotId === recordedId)) {
+    return { archive: undefined, older: [] };
+  }
+  const older = [...rest.map(({ snapshotId }) => snapshotId), ...failed];
   if (newest === undefined && recordedId !== undefined && failed.includes(recordedId)) {
     return { archive: undefined, older, lost: true };
   }
