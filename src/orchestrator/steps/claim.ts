@@ -9,6 +9,7 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   const { index, claims, recorder, queue, limits, clock } = ctx.deps;
   const { name } = ctx.lane;
   const isNew = ctx.record.stage === 'claimed';
+  if (!isNew && ctx.record.stage !== 'serving' && (await startOver(ctx))) return undefined;
   const history = index.failures(name);
   if (isNew) {
     const attempts = (history?.attempts ?? 0) + 1;
@@ -27,7 +28,6 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   if (result.kind === 'claimed' || result.kind === 'held') {
     ctx.log.info('session claimed', { kind: ctx.record.claimKind, tookMs: ctx.tookMs });
     if (isNew && enqueuedAt !== undefined) recorder.claimedAfter(clock.now() - enqueuedAt);
-    if (!isNew && ctx.record.stage !== 'serving') await startOver(ctx);
     return undefined;
   }
   ctx.log.debug('claim not won', { result: result.kind });
@@ -40,21 +40,23 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
 }
 
 /**
- * The claim had lapsed before the remote ran. Another daemon may have served the session since, so a sandbox that was
- * made for it holds what was, not what is.
+ * The claim has lapsed before the remote ran. Another daemon may have served the session since, so a sandbox that was
+ * made for it holds what was, not what is. Given up before the session is claimed again: a death in between would leave
+ * a held session with an old sandbox, and nothing that tells.
  */
-async function startOver(ctx: StepContext): Promise<void> {
+async function startOver(ctx: StepContext): Promise<boolean> {
   const { sandboxId, fresh, kept } = ctx.record;
-  if (fresh !== true && (sandboxId !== undefined || kept === true)) return;
+  if (fresh !== true && (sandboxId !== undefined || kept === true)) return false;
   if (sandboxId === undefined) {
     // What was asked for and not answered is waited for all the same, to be destroyed before another one is made.
     const clear = OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt');
     await ctx.save(enter('claimed', ctx.now, { clear }));
-    return;
+    return true;
   }
   // By way of the record: a destroy that is not answered is repeated until it is, before anything is made anew.
   await ctx.save(enter('suspending', ctx.now, { set: { ending: 'roll-over' }, clear: ['remoteStoppedAt'] }));
   ctx.log.warn('unused sandbox given up: its claim had lapsed', { sandboxId });
+  return true;
 }
 
 /** Back to what was before admission: asleep with its archive (or kept sandbox), or unknown. */
