@@ -53,17 +53,19 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
         infoOf(platform.create(request.tags, request.restoreFrom, askedAt)),
       );
     },
-    snapshot: (id, call) =>
-      ask(
+    snapshot: (id, call) => {
+      const askedAt = line.clock.now();
+      return ask(
         'snapshot',
         subjectOf(id),
         QUICK,
         call,
-        async () => archiveInfoOf(await platform.archive(id)),
+        async () => archiveInfoOf(await platform.archive(id, askedAt)),
         () =>
           // "Too many" is not what an archive that was begun can say.
           new ProviderError('ambiguous', 'unavailable'),
-      ),
+      );
+    },
     snapshots: (sourceId, call) =>
       ask('snapshots', subjectOf(sourceId), QUICK, call, () => platform.archivesOf(sourceId)),
     getSnapshot: (id, call) =>

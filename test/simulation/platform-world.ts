@@ -54,6 +54,8 @@ export interface Snapshot {
   readonly id: string;
   readonly source: Sandbox;
   readonly createdAt: number;
+  /** When its daemon asked for it. */
+  readonly askedAt: number;
   readonly listedAt: number;
   state: SnapshotState;
   reason: string | undefined;
@@ -221,7 +223,7 @@ export class PlatformWorld {
   }
 
   /** Resolves when the archive is ready or failed. */
-  async archive(id: string): Promise<Snapshot> {
+  async archive(id: string, askedAt: number): Promise<Snapshot> {
     const sandbox = this.running(id);
     if (this.habits.archives === 'unsupported') {
       throw new ProviderError('unsupported', 'archives are not enabled for this organization');
@@ -232,6 +234,7 @@ export class PlatformWorld {
       id: `archive-${this.#archives}`,
       source: sandbox,
       createdAt: now,
+      askedAt,
       listedAt: now + this.#draw.between(0, 3_000),
       state: 'creating',
       reason: undefined,

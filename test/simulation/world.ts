@@ -242,8 +242,9 @@ export class World {
     }
   }
 
+  /** By when it was asked for: a request that arrives after its asker has given up begins one that nobody can stop. */
   #onArchiveBegun(snapshot: Snapshot): void {
-    const old = this.scheduler.now - 65_000;
+    const old = snapshot.askedAt - 65_000;
     for (const other of this.platform.snapshots.values()) {
       if (other === snapshot || other.source !== snapshot.source) continue;
       if (other.state === 'creating' && other.createdAt < old) {
