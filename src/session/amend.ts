@@ -61,10 +61,15 @@ export function newRecord(
 /** A newer archive takes the place of the old one, which becomes obsolete only now that the new one is recorded. */
 export function archived(record: SessionRecord, archive: Archive): Change {
   const old = record.archive;
-  const obsolete = [...(record.obsolete ?? [])];
-  if (old !== undefined && old.snapshotId !== archive.snapshotId) obsolete.push(old.snapshotId);
-  return {
-    set: { archive, ...(obsolete.length > 0 ? { obsolete } : {}) },
-    clear: ['archiving', 'startEmpty'],
-  };
+  const replaced = old === undefined || old.snapshotId === archive.snapshotId ? [] : [old.snapshotId];
+  return { set: { archive, ...withObsolete(record, replaced) }, clear: ['archiving', 'startEmpty'] };
+}
+
+/** Archives that nothing needs any more, with those that the record names already. */
+export function withObsolete(
+  record: SessionRecord,
+  ids: readonly string[],
+): { readonly obsolete?: readonly string[] } {
+  const obsolete = [...new Set([...(record.obsolete ?? []), ...ids])];
+  return obsolete.length > 0 ? { obsolete } : {};
 }

@@ -3,7 +3,12 @@ import { z } from 'zod';
 import { ORDERS, STAGES, type FailureHistory, type SessionRecord } from '../session/session.ts';
 
 const time = z.number();
-const archive = z.object({ snapshotId: z.string(), takenAt: time, sandboxId: z.string() });
+const archive = z.object({
+  snapshotId: z.string(),
+  takenAt: time,
+  sandboxId: z.string(),
+  last: z.literal(true).exactOptional(),
+});
 
 export const RECORD: z.ZodType<SessionRecord> = z.object({
   sessionId: z.string(),

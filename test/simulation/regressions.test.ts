@@ -38,6 +38,12 @@ const FOUND: readonly (readonly [seed: number, fault: string])[] = [
   [1_796_133_207_546, 'an event, a look and a list within one flash of "suspended" were believed'],
   [870, 'a sandbox that the janitor took up was left alone for ever, because the disk refused one write'],
   [529, 'an archive that could not be restored once hid the newer one of another daemon'],
+  [
+    1_796_137_865_013,
+    'a death between a claim and starting over left a held session on a sandbox of before the lapse',
+  ],
+  [1_796_137_865_341, 'the archive of a request that arrived twice was left when its session expired'],
+  [1230, 'archives that broke off were left when their session ended without one'],
 ];
 
 describe('faults found by the simulation stay repaired', () => {

@@ -7,7 +7,7 @@
  */
 import { isGone, isProviderError, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
-import { archived } from '../../session/amend.ts';
+import { archived, withObsolete } from '../../session/amend.ts';
 import type { ArchiveIntent } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import type { StepResult } from './step.ts';
@@ -39,7 +39,8 @@ async function ask(ctx: StepContext, sandboxId: string): Promise<StepResult> {
     before: known.map((snapshot) => snapshot.id),
     failures: ctx.record.archiving?.failures ?? 0,
   };
-  await ctx.save({ set: { archiving: intent } });
+  const broken = known.filter(({ state }) => state === 'failed').map(({ id }) => id);
+  await ctx.save({ set: { archiving: intent, ...withObsolete(ctx.record, broken) } });
   ctx.log.info('archive asked for');
   try {
     const snapshot = await provider.snapshot(sandboxId, ctx.call(limits.snapshotMs));
@@ -119,12 +120,11 @@ async function failed(
 ): Promise<StepResult> {
   const failures = intent.failures + 1;
   const retryAt = ctx.now + Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** (failures - 1));
-  const obsolete = [...(ctx.record.obsolete ?? []), ...(broken === undefined ? [] : [broken.id])];
   await ctx.save({
     set: {
       archiving: { ...intent, failures, retryAt },
       lastError: { at: ctx.now, step: 'archive', message: why },
-      ...(obsolete.length > 0 ? { obsolete } : {}),
+      ...withObsolete(ctx.record, broken === undefined ? [] : [broken.id]),
     },
   });
   ctx.deps.recorder.archive('failed');
@@ -164,15 +164,23 @@ export async function archivesByName(
   return found;
 }
 
+/** Deletes for good. One that is not there any more counts as deleted. */
+export async function deleteArchives(ctx: StepContext, ids: Iterable<string>): Promise<void> {
+  const { provider, limits, recorder } = ctx.deps;
+  for (const id of ids) {
+    await provider.deleteSnapshot(id, ctx.call(limits.platformMs));
+    recorder.archive('deleted');
+    ctx.log.info('archive deleted', { archive: id });
+  }
+}
+
 /** Deletes archives that nothing needs any more. */
 export async function tidy(ctx: StepContext): Promise<StepResult> {
-  const { provider, limits, recorder } = ctx.deps;
-  for (const snapshotId of ctx.record.obsolete ?? []) {
-    if (snapshotId === ctx.record.archive?.snapshotId) continue;
-    await provider.deleteSnapshot(snapshotId, ctx.call(limits.platformMs));
-    recorder.archive('deleted');
-    ctx.log.info('older archive deleted', { archive: snapshotId });
-  }
+  const needed = ctx.record.archive?.snapshotId;
+  await deleteArchives(
+    ctx,
+    (ctx.record.obsolete ?? []).filter((id) => id !== needed),
+  );
   await ctx.save({ clear: ['obsolete'] });
   return undefined;
 }

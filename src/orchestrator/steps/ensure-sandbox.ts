@@ -4,7 +4,7 @@
  */
 import { isProviderError, type SandboxInfo, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
-import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
+import { enter, OF_THE_SANDBOX, withObsolete } from '../../session/amend.ts';
 import type { Archive } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, salvage, type NamedArchive } from './archive.ts';
@@ -110,7 +110,6 @@ async function create(ctx: StepContext): Promise<void> {
   const { archive, older, lost } = await chooseArchive(ctx);
   if (lost === true) noteEmptyStart(ctx, 'the platform says that it has failed');
   const createTag = `dvo-create-${random.id().slice(0, 16)}`;
-  const obsolete = [...new Set([...(ctx.record.obsolete ?? []), ...older])];
   const egress = await reachable(ctx);
   await ctx.save(
     enter('provisioning', ctx.now, {
@@ -118,7 +117,7 @@ async function create(ctx: StepContext): Promise<void> {
         failures: ctx.record.failures,
         createAskedAt: ctx.now,
         createTag,
-        ...(obsolete.length > 0 ? { obsolete } : {}),
+        ...withObsolete(ctx.record, older),
         ...(archive === undefined ? {} : { archive }),
         ...(lost === true ? { startEmpty: true } : {}),
       },

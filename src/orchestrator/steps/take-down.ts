@@ -8,7 +8,7 @@ import { coolDownMs, leftAlone } from '../../session/admission.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Ending } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
-import { salvage } from './archive.ts';
+import { archivesByName, deleteArchives, salvage } from './archive.ts';
 import { destroySpares, noteLoss } from './ensure-sandbox.ts';
 import { findSandboxes } from './find-sandbox.ts';
 import { createUnsettled, inspect, releaseClaim, sandboxFact, target, type StepResult } from './step.ts';
@@ -101,7 +101,12 @@ export async function destroy(ctx: StepContext): Promise<StepResult> {
   }
   ctx.lane.sandbox = undefined;
   ctx.facts({ sandbox: 'none', remote: 'unknown' });
-  await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending') });
+  const { archive } = ctx.record;
+  const last = archive !== undefined && archive.sandboxId === sandboxId;
+  await ctx.save({
+    set: last ? { archive: { ...archive, last } } : {},
+    clear: OF_THE_SANDBOX.filter((key) => key !== 'ending'),
+  });
   return undefined;
 }
 
@@ -186,6 +191,7 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
   const { record } = ctx;
   ordered(ctx);
   if (record.archive === undefined && !kept) {
+    await deleteArchives(ctx, await failedArchives(ctx));
     await ctx.remove();
     ctx.log.info('session let go', { ending: record.ending, archive: 'none' });
     return undefined;
@@ -201,6 +207,13 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
     ...(kept ? { kept: record.sandboxId } : {}),
   });
   return undefined;
+}
+
+/** What was begun and broke off, also while nobody looked. */
+async function failedArchives(ctx: StepContext): Promise<ReadonlySet<string>> {
+  const found = await archivesByName(ctx, [ctx.record.sandboxId]);
+  const failed = found.filter(({ snapshot }) => snapshot.state === 'failed');
+  return new Set([...(ctx.record.obsolete ?? []), ...failed.map(({ snapshot }) => snapshot.id)]);
 }
 
 /** What a kept sandbox still needs to be known by. */

@@ -1,7 +1,7 @@
 /** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
 import { enter } from '../../session/amend.ts';
 import type { StepContext } from '../context.ts';
-import { archivesByName } from './archive.ts';
+import { archivesByName, deleteArchives } from './archive.ts';
 import { createUnsettled, releaseClaim, type StepResult } from './step.ts';
 import { isForeign, ordered } from './take-down.ts';
 
@@ -14,7 +14,7 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
   await destroyAll(ctx, why);
   const unsettled = createUnsettled(ctx);
   if (unsettled !== undefined) return unsettled;
-  await deleteArchives(ctx, why);
+  await deleteArchives(ctx, await goners(ctx, why));
   await releaseClaim(ctx);
   ctx.deps.index.clearFailures(ctx.lane.name);
   ordered(ctx);
@@ -45,24 +45,22 @@ async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Prom
 }
 
 /**
- * Those we remember, and those that any sandbox of its name left behind: of a terminated session all, of one that
- * expired only what is older than ours, because another daemon may have served it since.
+ * Archives we remember, and those that any sandbox of its name left behind: of a terminated session all, of one that
+ * expired only what holds no more than ours, because another daemon may have served it since.
  */
-async function deleteArchives(ctx: StepContext, why: 'terminated' | 'expired'): Promise<void> {
-  const { provider, limits, recorder } = ctx.deps;
+async function goners(ctx: StepContext, why: 'terminated' | 'expired'): Promise<ReadonlySet<string>> {
   const { record } = ctx;
+  const { archive } = record;
   const ids = new Set(record.obsolete ?? []);
-  if (record.archive !== undefined) ids.add(record.archive.snapshotId);
-  const found = await archivesByName(ctx, [record.sandboxId, record.archive?.sandboxId]);
-  const ours = found.find(({ snapshot }) => snapshot.id === record.archive?.snapshotId)?.snapshot.createdAt;
-  for (const { snapshot } of found) {
-    const { id, createdAt } = snapshot;
+  if (archive !== undefined) ids.add(archive.snapshotId);
+  const found = await archivesByName(ctx, [record.sandboxId, archive?.sandboxId]);
+  const ours = found.find(({ snapshot }) => snapshot.id === archive?.snapshotId)?.snapshot.createdAt;
+  for (const { snapshot, sandboxId } of found) {
+    const { id, createdAt, state } = snapshot;
     const isOlder = ours !== undefined && createdAt !== undefined && createdAt <= ours;
-    if (why === 'terminated' || isOlder) ids.add(id);
+    // Of a request that arrived twice.
+    const isTwin = archive?.last === true && sandboxId === archive.sandboxId;
+    if (why === 'terminated' || state === 'failed' || isOlder || isTwin) ids.add(id);
   }
-  for (const id of ids) {
-    await provider.deleteSnapshot(id, ctx.call(limits.platformMs));
-    recorder.archive('deleted');
-    ctx.log.info('archive deleted', { archive: id });
-  }
+  return ids;
 }
