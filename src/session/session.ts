@@ -91,7 +91,7 @@ export interface Archive {
   /** When its content was current: milliseconds since the epoch, our clock, just before it was asked for. */
   readonly takenAt: number;
   readonly sandboxId: string;
-  /** We destroyed its sandbox after it was taken, so any other archive of that sandbox holds no more than this one. */
+  /** Nobody worked in its sandbox afterwards, so any other archive of that sandbox holds no more than this one. */
   readonly last?: true;
 }
 

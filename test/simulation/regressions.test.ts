@@ -44,6 +44,19 @@ const FOUND: readonly (readonly [seed: number, fault: string])[] = [
   ],
   [1_796_137_865_341, 'the archive of a request that arrived twice was left when its session expired'],
   [1230, 'archives that broke off were left when their session ended without one'],
+  [
+    1_796_422_089_746,
+    'after other failures one garbled read of the marker passed for a damaged one, and an empty volume was archived',
+  ],
+  [1_796_422_090_150, 'an archive that another daemon had made of a kept sandbox was left when it expired'],
+  [
+    1_796_422_094_513,
+    'a death right after the destroy left in doubt whether a second archive of it could go when it expired',
+  ],
+  [
+    1_796_422_092_519,
+    'a sandbox that could not be asked was destroyed while its new holder’s session fell asleep in it',
+  ],
 ];
 
 describe('faults found by the simulation stay repaired', () => {

@@ -29,10 +29,11 @@ export interface FindOptions {
 }
 
 /**
- * A marker that cannot be read in so many tries is damaged; until then it may be the reading that failed. In a sandbox
+ * A marker that is garbled in so many reads on end is damaged; until then it may be the reading that failed. In a sandbox
  * that we did not make it stays a failure: beginning anew beside it would leave somebody's work behind.
  */
 const READ_TRIES = 3;
+const READ_AGAIN_MS = 500;
 
 /** An unused sandbox is used only when it is the one that was asked for last: another may hold an older archive. */
 export async function findSandboxes(ctx: StepContext, options: FindOptions): Promise<Finds> {
@@ -75,17 +76,18 @@ async function readMarker(
   info: SandboxInfo,
   made: boolean,
 ): Promise<Marker | 'damaged' | undefined> {
-  const { remote, limits } = ctx.deps;
-  try {
-    return await ownMarker(remote, info, ctx.call(limits.platformMs));
-  } catch (error) {
-    // It ended between the list and the read. Any other failure must not make it look unused.
-    if (isGone(error)) return undefined;
-    const unreadable = error instanceof DvoError && error.code === 'remote';
-    if (unreadable && made && ctx.record.failures + 1 >= READ_TRIES) {
-      return 'damaged';
+  const { remote, limits, clock } = ctx.deps;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await ownMarker(remote, info, ctx.call(limits.platformMs));
+    } catch (error) {
+      // It ended between the list and the read. Any other failure must not make it look unused.
+      if (isGone(error)) return undefined;
+      const isGarbled = error instanceof DvoError && error.code === 'remote';
+      if (!isGarbled || !made) throw error;
+      if (tries >= READ_TRIES) return 'damaged';
+      await clock.sleep(READ_AGAIN_MS, ctx.call(limits.platformMs).signal);
     }
-    throw error;
   }
 }
 

@@ -89,24 +89,22 @@ async function takenOver(ctx: StepContext, how: 'readMarker' | 'condemn' = 'read
 
 export async function destroy(ctx: StepContext): Promise<StepResult> {
   const { provider, limits } = ctx.deps;
-  const { sandboxId } = ctx.record;
+  const { sandboxId, archive } = ctx.record;
   if (sandboxId !== undefined) {
     // The new holder may have come while the archive was made.
     if (ctx.lane.facts.sandbox === 'running' && (await nowForeign(ctx))) {
       await spare(ctx);
       return await forget(ctx);
     }
+    // Known before the destroy: a death in between must not leave a doubt whether anybody worked in it afterwards.
+    if (archive?.sandboxId === sandboxId && archive.last !== true)
+      await ctx.save({ set: { archive: { ...archive, last: true } } });
     await provider.destroy(sandboxId, ctx.call(limits.platformMs));
     ctx.log.info('sandbox destroyed', { sandboxId });
   }
   ctx.lane.sandbox = undefined;
   ctx.facts({ sandbox: 'none', remote: 'unknown' });
-  const { archive } = ctx.record;
-  const last = archive !== undefined && archive.sandboxId === sandboxId;
-  await ctx.save({
-    set: last ? { archive: { ...archive, last } } : {},
-    clear: OF_THE_SANDBOX.filter((key) => key !== 'ending'),
-  });
+  await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending') });
   return undefined;
 }
 
@@ -133,18 +131,24 @@ async function spare(ctx: StepContext): Promise<void> {
   }
 }
 
+/** At half a minute each: longer than a platform's trouble usually lasts. */
+const MARKER_TRIES = 60;
+
 /**
- * A sandbox that cannot be asked any more is ours still, unless the queue names another holder. From the answer "no" on
- * nobody takes it over any more.
+ * A sandbox that cannot be asked any more is ours still while the queue says that the session is. While another daemon
+ * holds it, it may be the one at work in there; when nobody does, it may sleep in there. From the answer "no" on nobody
+ * takes it over any more.
  */
 async function nowForeign(ctx: StepContext): Promise<boolean> {
-  const { queue, limits, rules } = ctx.deps;
+  const { queue, limits, rules, identity } = ctx.deps;
   try {
     return await isForeign(ctx, 'condemn');
   } catch (error) {
-    if (ctx.record.failures + 1 < rules.stepRetryLimit) throw error;
-    const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
-    if (gist === 'elsewhere') throw error;
+    const tries = ctx.record.failures + 1;
+    if (tries < rules.stepRetryLimit) throw error;
+    const { entry } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
+    const holder = entry?.phase === 'claimed' ? entry.acceptorId : undefined;
+    if (holder === undefined ? tries < MARKER_TRIES : holder !== identity.acceptorId) throw error;
     ctx.log.error('marker not readable: destroying all the same', { error: describeError(error) });
     return false;
   }

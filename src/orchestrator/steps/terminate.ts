@@ -11,10 +11,10 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
     await ctx.save(enter('terminating', ctx.now, change));
     ctx.log.info('deleting everything of the session', { why });
   }
-  await destroyAll(ctx, why);
+  const destroyed = await destroyAll(ctx, why);
   const unsettled = createUnsettled(ctx);
   if (unsettled !== undefined) return unsettled;
-  await deleteArchives(ctx, await goners(ctx, why));
+  await deleteArchives(ctx, await goners(ctx, why, destroyed));
   await releaseClaim(ctx);
   ctx.deps.index.clearFailures(ctx.lane.name);
   ordered(ctx);
@@ -27,7 +27,7 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
  * Its own by id, and any other that we made under its name: the spare of an unanswered create. A session that merely
  * expired here may live on with another daemon, so then only what the record names is touched.
  */
-async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Promise<void> {
+async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Promise<ReadonlySet<string>> {
   const { provider, limits, identity } = ctx.deps;
   const ids = new Set<string>();
   if (ctx.record.sandboxId !== undefined && (why === 'terminated' || !(await isForeign(ctx)))) {
@@ -42,13 +42,18 @@ async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Prom
     await provider.destroy(id, ctx.call(limits.platformMs));
     ctx.log.info('sandbox destroyed', { sandboxId: id });
   }
+  return ids;
 }
 
 /**
  * Archives we remember, and those that any sandbox of its name left behind: of a terminated session all, of one that
  * expired only what holds no more than ours, because another daemon may have served it since.
  */
-async function goners(ctx: StepContext, why: 'terminated' | 'expired'): Promise<ReadonlySet<string>> {
+async function goners(
+  ctx: StepContext,
+  why: 'terminated' | 'expired',
+  destroyed: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
   const { record } = ctx;
   const { archive } = record;
   const ids = new Set(record.obsolete ?? []);
@@ -58,9 +63,10 @@ async function goners(ctx: StepContext, why: 'terminated' | 'expired'): Promise<
   for (const { snapshot, sandboxId } of found) {
     const { id, createdAt, state } = snapshot;
     const isOlder = ours !== undefined && createdAt !== undefined && createdAt <= ours;
-    // Of a request that arrived twice.
-    const isTwin = archive?.last === true && sandboxId === archive.sandboxId;
-    if (why === 'terminated' || state === 'failed' || isOlder || isTwin) ids.add(id);
+    // Of a request that arrived twice, or made by another daemon while it held the session.
+    const isOfTheLast = archive?.last === true && sandboxId === archive.sandboxId;
+    const isLess = isOlder || isOfTheLast || destroyed.has(sandboxId);
+    if (why === 'terminated' || state === 'failed' || isLess) ids.add(id);
   }
   return ids;
 }
