@@ -56,6 +56,7 @@ export interface Config {
   };
   readonly shutdown: { readonly mode: 'detach' | 'drain'; readonly graceMs: number };
   readonly ops: { readonly host: string; readonly port: number; readonly token?: SecretSource };
+  readonly traces?: { readonly endpoint: string; readonly headers?: SecretSource };
   readonly log: { readonly level: LogLevel; readonly format: 'json' | 'pretty' };
   /** What the operator should know though it is no error. */
   readonly warnings: readonly string[];
@@ -175,6 +176,7 @@ function readAll(reader: Reader): Omit<Config, 'warnings'> {
       port: reader.value('OPS_PORT', wholeNumber(0, 65_535), '8080'),
       ...reader.maybeSecret('token', 'OPS_TOKEN'),
     },
+    ...readTraces(reader),
     log: {
       level: reader.value('LOG_LEVEL', oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info'),
       format: reader.value('LOG_FORMAT', oneOf(['json', 'pretty']), reader.terminal ? 'pretty' : 'json'),
@@ -196,6 +198,17 @@ function readTiming(reader: Reader): Config['timing'] {
     claimRenewMarginMs: reader.value('CLAIM_RENEW_MARGIN_SECONDS', wholeNumber(1, 290), '60') * 1_000,
     probeIntervalMs: reader.value('REMOTE_PROBE_INTERVAL_MS', wholeNumber(100, 600_000), '15000'),
   };
+}
+
+function readTraces(reader: Reader): Pick<Config, 'traces'> {
+  const { endpoint } = reader.maybe('endpoint', 'OTEL_EXPORTER_OTLP_ENDPOINT', httpUrl);
+  const headers = reader.maybeSecret('headers', 'OTEL_EXPORTER_OTLP_HEADERS');
+  if (endpoint === undefined && headers.headers !== undefined) {
+    reader.warnings.push(
+      'OTEL_EXPORTER_OTLP_HEADERS is set, but nothing is traced without OTEL_EXPORTER_OTLP_ENDPOINT',
+    );
+  }
+  return endpoint === undefined ? {} : { traces: { endpoint: endpoint.replace(/\/+$/, ''), ...headers } };
 }
 
 function apiUrl(reader: Reader): string {

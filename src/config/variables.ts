@@ -235,6 +235,18 @@ export const VARIABLES: readonly Variable[] = [
   ),
   variable('Operations', 'LOG_LEVEL', '`debug`, `info`, `warn`, `error` or `silent`', { fallback: 'info' }),
   variable('Operations', 'LOG_FORMAT', '`json` or `pretty`', { fallback: 'pretty on a terminal, else json' }),
+  variable(
+    'Operations',
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'where traces of sessions go by OTLP over HTTP, without `/v1/traces`',
+    { fallback: 'no traces' },
+  ),
+  variable(
+    'Operations',
+    'OTEL_EXPORTER_OTLP_HEADERS',
+    'sent with them, like `authorization=Bearer%20…`; several are separated by commas',
+    { secret: true },
+  ),
 ];
 
 /** The README's table. */

@@ -17,6 +17,7 @@ const PAUSES = [
 ] as const;
 const WATCH_ENDS = ['ended', 'idle', 'withheld', 'failed', 'expired'] as const;
 const OPERATIONS = ['list', 'watch', 'get', 'claim', 'release'] as const;
+const EXPORTS = ['ok', 'failed'] as const;
 const COMMITS = ['ok', 'failed'] as const;
 const PLATFORM_CALLS = [
   'sandbox',
@@ -108,8 +109,6 @@ export function createMetrics() {
     'reason',
     WATCH_ENDS,
   );
-  const commit = make.counter('dvo_index_commits_total', 'Writes of the index by result', 'result', COMMITS);
-  const commitTook = make.histogram('dvo_index_commit_seconds', 'How long a write of the index takes');
   const stepTook = make.histogram('dvo_step_seconds', 'How long a step takes');
   const apiTook = make.histogram('dvo_api_seconds', 'How long Devin takes to answer');
 
@@ -146,10 +145,25 @@ export function createMetrics() {
       apiTook(tookMs);
     },
     platform: platformSeries(registry, make),
+    ...written(make),
+  };
+}
+
+/** What leaves for the disk and for the collector of traces. */
+function written(make: ReturnType<typeof makers>) {
+  const commit = make.counter('dvo_index_commits_total', 'Writes of the index by result', 'result', COMMITS);
+  const commitTook = make.histogram('dvo_index_commit_seconds', 'How long a write of the index takes');
+  return {
     commit(result: string, tookMs: number): void {
       commit(result);
       commitTook(tookMs);
     },
+    spans: make.counter(
+      'dvo_trace_spans_total',
+      'Spans for the collector of traces by result; failed ones are lost',
+      'result',
+      EXPORTS,
+    ),
   };
 }
 
@@ -181,10 +195,15 @@ function platformSeries(registry: Registry, make: ReturnType<typeof makers>) {
 function makers(registry: Registry) {
   const registers = [registry];
   return {
-    counter(name: string, help: string, label: string, values: readonly string[]): (value: string) => void {
+    counter(
+      name: string,
+      help: string,
+      label: string,
+      values: readonly string[],
+    ): (value: string, by?: number) => void {
       const series = new Counter({ name, help, labelNames: [label], registers });
       for (const value of values) series.inc({ [label]: value }, 0);
-      return (value) => series.inc({ [label]: value });
+      return (value, by = 1) => series.inc({ [label]: value }, by);
     },
     counter2(
       name: string,

@@ -3,6 +3,7 @@ import type { Clock, Random } from '../lib/clock.ts';
 import type { Call } from '../lib/deadline.ts';
 import { DvoError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
+import type { Tracer } from '../lib/tracer.ts';
 import type { OutpostsApi } from '../outposts/outposts.ts';
 import type { Queue } from '../outposts/queue.ts';
 import type { Marker, RemoteControl } from '../remote/port.ts';
@@ -58,6 +59,7 @@ export interface Deps {
   readonly random: Random;
   readonly log: Logger;
   readonly recorder: Recorder;
+  readonly tracer: Tracer;
   readonly api: OutpostsApi;
   readonly queue: Queue;
   readonly index: Records;
@@ -88,6 +90,8 @@ export interface Lane {
   sandbox: SandboxInfo | undefined;
   /** Raised for each step; a step whose number has passed may not write any more. */
   turn: number;
+  /** When the session was first found to be ours without a record. Milliseconds since the epoch. */
+  foundAt: number | undefined;
   /** The step that failed last, and when it may be tried again. */
   failed: { readonly step: string; readonly retryAt: number; readonly tries: number } | undefined;
 }

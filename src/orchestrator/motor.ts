@@ -5,6 +5,7 @@
 import type { Clock, Random } from '../lib/clock.ts';
 import { describeError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
+import type { Tracer } from '../lib/tracer.ts';
 import type { OutpostsApi } from '../outposts/outposts.ts';
 import type { Queue, QueueHealth } from '../outposts/queue.ts';
 import type { RemoteControl } from '../remote/port.ts';
@@ -42,6 +43,7 @@ export interface MotorParts {
   readonly random: Random;
   readonly log: Logger;
   readonly recorder: Recorder;
+  readonly tracer: Tracer;
   readonly api: OutpostsApi;
   readonly openQueue: (hooks: QueueHooks) => RunningQueue;
   readonly index: SessionIndex;
@@ -95,7 +97,7 @@ export class Motor {
     this.#parts = parts;
     const { clock, log, recorder, identity } = parts;
     this.history = new History(clock);
-    this.records = createRecords(parts.index, this.history);
+    this.records = createRecords(parts.index, this.history, parts.tracer);
     this.queue = parts.openQueue({
       onChange: (sessionId) => this.#onChange(sessionId),
       keep: (sessionId) => this.records.get(identity.nameOf(sessionId)) !== undefined,

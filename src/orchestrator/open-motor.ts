@@ -12,6 +12,7 @@ import { QueueInformer } from '../outposts/queue.ts';
 import { LOOKS_APART_MS } from '../outposts/sightings.ts';
 import { createRemoteControl } from '../remote/control.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../sandboxes/names.ts';
+import type { Tracer } from '../lib/tracer.ts';
 import type { SandboxProvider } from '../sandboxes/provider.ts';
 import { egressOf } from '../session/egress.ts';
 import { DEFAULT_RULES, type Rules } from '../session/rules.ts';
@@ -25,6 +26,7 @@ import { DEFAULT_LIMITS, type CallLimits, type Identity } from './context.ts';
 import { Motor, type MotorParts } from './motor.ts';
 import { openHistory } from './open-ops.ts';
 import { openProvider, type ProviderParts } from './open-provider.ts';
+import { openTracer, tracedApi, tracedProvider } from './tracing.ts';
 
 export interface MotorOptions extends Omit<ProviderParts, 'observer'> {
   /** Another way to a provider than the configured one. */
@@ -65,8 +67,11 @@ export async function openMotor(options: MotorOptions, opened: AsyncDisposableSt
   // Longer than the watch's own limit, so that the informer is the one that notices silence.
   const http = createHttp({ bodyTimeoutMs: config.timing.watchIdleTimeoutMs + 10_000 });
   opened.defer(() => http.close());
+  const traces = await openTracer(options, { outpostId: identity.outpostId, acceptorId: acceptor, metrics });
+  opened.defer(() => traces.close());
+  const { tracer } = traces;
   const open = options.openProvider ?? openProvider;
-  const provider = await open({ ...options, observer: metrics.platform });
+  const provider = tracedProvider(await open({ ...options, observer: metrics.platform }), tracer);
   opened.defer(() => provider.close());
   const beats = new Heartbeats(clock, allowedSilence(config));
   const parts = motorParts(options, {
@@ -74,6 +79,7 @@ export async function openMotor(options: MotorOptions, opened: AsyncDisposableSt
     identity,
     provider,
     metrics,
+    tracer,
     beats,
     fetch: http.fetch,
     acceptor,
@@ -98,6 +104,7 @@ interface Opened {
   readonly identity: Identity;
   readonly provider: SandboxProvider;
   readonly metrics: Metrics;
+  readonly tracer: Tracer;
   readonly beats: Heartbeats;
   readonly fetch: Parameters<typeof createOutpostsApi>[0]['fetch'];
   readonly acceptor: string;
@@ -105,9 +112,9 @@ interface Opened {
 
 function motorParts(options: MotorOptions, opened: Opened): MotorParts {
   const { config, clock, random, log, redactor, tuning } = options;
-  const { index, identity, provider, metrics, beats, fetch, acceptor } = opened;
+  const { index, identity, provider, metrics, tracer, beats, fetch, acceptor } = opened;
   const { devin, timing, remote, workspace, stateDir } = config;
-  const api = createOutpostsApi({
+  const untraced = createOutpostsApi({
     baseUrl: devin.apiUrl,
     outpostId: devin.outpostId,
     acceptorId: acceptor,
@@ -122,12 +129,14 @@ function motorParts(options: MotorOptions, opened: Opened): MotorParts {
     log,
     redactor,
   });
+  const api = tracedApi(untraced, tracer);
   const { gitToken, ...paths } = workspace;
   return {
     clock,
     random,
     log,
     recorder: metrics,
+    tracer,
     api,
     index,
     provider,

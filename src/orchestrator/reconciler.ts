@@ -12,6 +12,7 @@ import { amend } from '../session/amend.ts';
 import type { Step } from '../session/decision.ts';
 import type { Planner, View } from '../session/plan.ts';
 import { NO_FACTS, type SessionRecord } from '../session/session.ts';
+import { lifeOf } from './records.ts';
 import { StepContext, type Deps, type Lane } from './context.ts';
 import { runStep } from './steps/run-step.ts';
 import type { StepResult } from './steps/step.ts';
@@ -90,7 +91,7 @@ export class Reconciler {
   }
 
   async #run(lane: Lane, step: Step): Promise<void> {
-    const { clock, recorder } = this.#deps;
+    const { clock, recorder, tracer, index } = this.#deps;
     lane.turn += 1;
     const turn = lane.turn;
     // How many times in a row this step has been tried, with this one.
@@ -104,8 +105,15 @@ export class Reconciler {
     const startedAt = clock.now();
     try {
       const limit = { timeoutMs: STEP_LIMIT_MS, signal: this.#stop };
-      const result: StepResult = await withDeadline(clock, step.do, limit, (signal) =>
-        runStep(new StepContext(this.#deps, lane, log, signal), step),
+      const record = index.get(lane.name);
+      const life = record === undefined ? undefined : lifeOf(lane.name, record);
+      const result: StepResult = await tracer.step(
+        life,
+        { name: step.do, attributes: { 'dvo.attempt': attempt }, routine: step.do === 'probe' },
+        () =>
+          withDeadline(clock, step.do, limit, (signal) =>
+            runStep(new StepContext(this.#deps, lane, log, signal), step),
+          ),
       );
       lane.failed = result === undefined ? undefined : { step: step.do, retryAt: result.again, tries: 0 };
       const tookMs = clock.now() - startedAt;
@@ -178,7 +186,15 @@ export class Reconciler {
     const known = this.#lanes.get(sessionId);
     if (known !== undefined) return known;
     const name = this.#deps.identity.nameOf(sessionId);
-    const lane: Lane = { sessionId, name, facts: NO_FACTS, sandbox: undefined, turn: 0, failed: undefined };
+    const lane: Lane = {
+      sessionId,
+      name,
+      facts: NO_FACTS,
+      sandbox: undefined,
+      turn: 0,
+      foundAt: undefined,
+      failed: undefined,
+    };
     this.#lanes.set(sessionId, lane);
     return lane;
   }

@@ -2,6 +2,7 @@
  * The session index with its counts kept up to date, so that asking for a free slot costs nothing. Every change of a
  * record passes here, and leaves what happened in the history.
  */
+import type { Life, Tracer } from '../lib/tracer.ts';
 import { eventsBetween } from '../session/events.ts';
 import type { SessionRecord, Stage } from '../session/session.ts';
 import type { History } from './history.ts';
@@ -32,7 +33,12 @@ export function keptForWant(index: Pick<SessionIndex, 'entries'>): number {
   return count;
 }
 
-export function createRecords(index: SessionIndex, history: History): Records {
+/** From the claim until the record goes, over all sleeps. */
+export function lifeOf(name: SandboxName, record: SessionRecord): Life {
+  return { sessionId: record.sessionId, sandbox: name, startedAt: record.createdAt };
+}
+
+export function createRecords(index: SessionIndex, history: History, tracer: Tracer): Records {
   const atWork = new Set<SandboxName>();
   const stages: Record<Stage, number> = {
     claimed: 0,
@@ -69,9 +75,11 @@ export function createRecords(index: SessionIndex, history: History): Records {
       history.note(name, record.sessionId, eventsBetween(before, record));
     },
     delete(name) {
-      count(name, index.get(name), undefined);
+      const before = index.get(name);
+      count(name, before, undefined);
       index.delete(name);
       history.end(name);
+      if (before !== undefined) tracer.ended(lifeOf(name, before));
     },
     failures: (name) => index.failures(name),
     histories: () => index.histories(),

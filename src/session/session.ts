@@ -150,6 +150,8 @@ export interface SessionRecord {
   readonly remoteStoppedAt?: number;
   /** In stage suspending for `yield`: the marker still named us after the grace. */
   readonly ownerConfirmed?: boolean;
+  /** A destroy of the sandbox has been asked for and not been answered. */
+  readonly destroyAsked?: true;
   readonly archive?: Archive;
   readonly archiving?: ArchiveIntent;
   /** Archives that nothing needs any more, to be deleted. */

@@ -107,6 +107,7 @@ describe('the dashboard', () => {
       'dvo_index_commit_seconds',
       'dvo_platform_clients_total',
       'dvo_queue_skipped_total',
+      'dvo_trace_spans_total',
     ]);
   });
 

@@ -15,6 +15,7 @@ describe('one attempt’s grip on its session', () => {
       facts: NO_FACTS,
       sandbox: undefined,
       turn: 1,
+      foundAt: undefined,
       failed: undefined,
     };
     const index = {
@@ -63,6 +64,7 @@ describe('a claim that we did not make', () => {
       facts: NO_FACTS,
       sandbox: undefined,
       turn: 1,
+      foundAt: undefined,
       failed: undefined,
     };
     const setup = (syncedAt: number) => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLogger } from '../../src/lib/log.ts';
+import { noTracer } from '../../src/lib/tracer.ts';
 import type { Deps } from '../../src/orchestrator/context.ts';
 import { Reconciler } from '../../src/orchestrator/reconciler.ts';
 import { ApiError } from '../../src/outposts/outposts.ts';
@@ -15,6 +16,7 @@ describe('a step that fails', () => {
       random: { next: () => 0.5 },
       log: silentLogger,
       recorder: { step: () => undefined },
+      tracer: noTracer,
       gate: { pause: () => undefined, noteRefusedKey: () => undefined },
       index: { get: () => record('serving'), put: () => undefined },
       identity: { nameOf: () => 'dvo-1', acceptorId: 'me' },

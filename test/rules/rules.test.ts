@@ -81,6 +81,12 @@ describe('the house', () => {
     ).toEqual(['src/main.ts']);
   });
 
+  it('what only traces need is loaded in one file, and only when it is asked for', () => {
+    const loads = /^import (?!type).*from '@opentelemetry|import\('@opentelemetry/m;
+    expect(sources.filter((file) => loads.test(text(file)))).toEqual(['src/ops/traces.ts']);
+    expect(text('src/ops/traces.ts')).not.toMatch(/^import (?!type).*from '@opentelemetry/m);
+  });
+
   it('no type escapes, no left-overs', () => {
     const escapes =
       /\bas any\b|: any[;,)\]=]|as unknown as|@ts-(ignore|expect-error)|oxlint-disable|TODO|FIXME/;

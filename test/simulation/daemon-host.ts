@@ -4,6 +4,7 @@
  */
 import { describeError, DvoError } from '../../src/lib/errors.ts';
 import type { Logger, LogFields } from '../../src/lib/log.ts';
+import { noTracer } from '../../src/lib/tracer.ts';
 import { DEFAULT_LIMITS, type Identity } from '../../src/orchestrator/context.ts';
 import { Motor, type MotorParts } from '../../src/orchestrator/motor.ts';
 import type { Recorder } from '../../src/orchestrator/recorder.ts';
@@ -186,6 +187,7 @@ export class DaemonHost {
           if (name !== 'probe') this.#world.pace(`${this.id}: ${name}`, profile.users);
         },
       },
+      tracer: noTracer,
       api,
       index,
       provider: platformPort(platform, line),

@@ -91,6 +91,8 @@ export class PlatformWorld {
   readonly #draw: Draw;
   readonly sandboxes = new Map<string, Sandbox>();
   readonly snapshots = new Map<string, Snapshot>();
+  /** The last tag of each create that was refused. */
+  readonly refused = new Set<string | undefined>();
   #watcher: PlatformWatcher | undefined;
   #made = 0;
   #archives = 0;
@@ -136,7 +138,7 @@ export class PlatformWorld {
   }
 
   create(tags: readonly string[], restoreFrom: string | undefined, askedAt: number): Sandbox {
-    const volume = this.#initialVolume(restoreFrom);
+    const volume = this.#initialVolume(restoreFrom, tags);
     this.#made += 1;
     const { now } = this.#scheduler;
     const sandbox: Sandbox = {
@@ -158,7 +160,7 @@ export class PlatformWorld {
     return sandbox;
   }
 
-  #initialVolume(restoreFrom: string | undefined): Volume {
+  #initialVolume(restoreFrom: string | undefined, tags: readonly string[]): Volume {
     if (restoreFrom === undefined)
       return { files: new Set(), marker: undefined, condemned: undefined, binaries: new Set() };
     const snapshot = this.snapshots.get(restoreFrom);
@@ -167,6 +169,7 @@ export class PlatformWorld {
     }
     const broken = this.#faults.chance('restore-fails', restoreFrom, this.#faults.intensity.platform / 2);
     if (snapshot.state !== 'ready' || broken !== undefined) {
+      this.refused.add(tags.at(-1));
       throw new ProviderError('archive-failed', `archive ${restoreFrom} cannot be restored`);
     }
     return copyOf(snapshot.volume);

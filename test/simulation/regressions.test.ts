@@ -54,6 +54,11 @@ const FOUND: readonly (readonly [seed: number, fault: string])[] = [
     'a death right after the destroy left in doubt whether a second archive of it could go when it expired',
   ],
   [
+    1_796_422_804_361,
+    'a claim of an earlier life was taken for a stranger’s, because the platform could not be asked for a minute',
+  ],
+  [1_796_422_804_369, 'a sandbox was handed over with a destroy of it on its way'],
+  [
     1_796_422_092_519,
     'a sandbox that could not be asked was destroyed while its new holder’s session fell asleep in it',
   ],

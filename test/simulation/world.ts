@@ -222,6 +222,8 @@ export class World {
 
   #hasTwin(sandbox: Sandbox): boolean {
     const [, , , createTag] = sandbox.tags;
+    // Its twin may have been refused, and that was the answer.
+    if (this.platform.refused.has(createTag)) return true;
     return [...this.platform.sandboxes.values()].some(
       (other) => other !== sandbox && createTag !== undefined && other.tags[3] === createTag,
     );

@@ -1,6 +1,7 @@
 /** A platform and a remote that answer at once (or after `latencyMs`), so that only the motor is measured. */
 import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import { silentLogger } from '../../src/lib/log.ts';
+import { noTracer } from '../../src/lib/tracer.ts';
 import { Redactor, Secret } from '../../src/lib/secret.ts';
 import { createMetrics } from '../../src/ops/metrics.ts';
 import { createOutpostsApi } from '../../src/outposts/api.ts';
@@ -134,6 +135,7 @@ export async function startMotor(setup: MotorSetup): Promise<Motor> {
     random: systemRandom,
     log: silentLogger,
     recorder: createMetrics(),
+    tracer: noTracer,
     api,
     index,
     provider: world.provider,

@@ -71,8 +71,8 @@ async function stepBack(ctx: StepContext): Promise<void> {
 }
 
 /**
- * So long after the queue was first seen a claim without a record is one of an earlier life whose index was lost. Not
- * after the start: the queue may have been silent for a while.
+ * A claim without a record that shows so long after the queue was first seen is one of an earlier life whose index was
+ * lost. Not after the start: the queue may have been silent for a while.
  */
 const STARTUP_MS = 60_000;
 
@@ -82,6 +82,8 @@ const STARTUP_MS = 60_000;
  */
 export async function adopt(ctx: StepContext): Promise<StepResult> {
   const { index, queue, gate, limits, syncedAt } = ctx.deps;
+  // Not when it is taken up: the platform may refuse to be asked for longer than that.
+  ctx.lane.foundAt ??= ctx.now;
   // The watch repeats old news: what is taken up must be ours now.
   const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
   if (gist !== 'held') return undefined;
@@ -90,7 +92,7 @@ export async function adopt(ctx: StepContext): Promise<StepResult> {
     const entry = queue.sighting(ctx.sessionId).entry;
     // A sandbox that is alive counts against the limit whatever the limit says; a claim alone can be given back.
     const machine = await hasMachine(ctx);
-    if (!machine && ctx.now - (syncedAt() ?? ctx.now) > STARTUP_MS) return foreign(ctx);
+    if (!machine && ctx.lane.foundAt - (syncedAt() ?? ctx.now) > STARTUP_MS) return foreign(ctx);
     if (!machine && gate.used >= gate.max) return await release(ctx);
     ctx.put(newRecord(entry ?? { sessionId: ctx.sessionId, kind: 'unknown' }, 'claimed', 1, ctx.now));
     await index.commit();

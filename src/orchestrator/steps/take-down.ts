@@ -6,7 +6,7 @@ import { isGone } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
 import { coolDownMs, leftAlone } from '../../session/admission.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
-import type { Ending } from '../../session/session.ts';
+import type { Ending, SessionRecord } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, deleteArchives, salvage } from './archive.ts';
 import { destroySpares, noteLoss } from './ensure-sandbox.ts';
@@ -89,16 +89,10 @@ async function takenOver(ctx: StepContext, how: 'readMarker' | 'condemn' = 'read
 
 export async function destroy(ctx: StepContext): Promise<StepResult> {
   const { provider, limits } = ctx.deps;
-  const { sandboxId, archive } = ctx.record;
+  const { sandboxId } = ctx.record;
   if (sandboxId !== undefined) {
     // The new holder may have come while the archive was made.
-    if (ctx.lane.facts.sandbox === 'running' && (await nowForeign(ctx))) {
-      await spare(ctx);
-      return await forget(ctx);
-    }
-    // Known before the destroy: a death in between must not leave a doubt whether anybody worked in it afterwards.
-    if (archive?.sandboxId === sandboxId && archive.last !== true)
-      await ctx.save({ set: { archive: { ...archive, last: true } } });
+    if (ctx.lane.facts.sandbox === 'running' && !(await mayDestroy(ctx))) return await forget(ctx);
     await provider.destroy(sandboxId, ctx.call(limits.platformMs));
     ctx.log.info('sandbox destroyed', { sandboxId });
   }
@@ -108,11 +102,25 @@ export async function destroy(ctx: StepContext): Promise<StepResult> {
   return undefined;
 }
 
+/**
+ * Whether the running sandbox is still ours to destroy. "Yes" is on disk before it is answered: from then on a destroy may
+ * be on its way, and nobody has worked in the sandbox since its archive was taken.
+ */
+export async function mayDestroy(ctx: StepContext): Promise<boolean> {
+  if (await nowForeign(ctx)) {
+    // With a destroy on its way the new holder must not begin: it waits that out by itself.
+    if (ctx.record.destroyAsked !== true) await spare(ctx);
+    return false;
+  }
+  const { archive, sandboxId } = ctx.record;
+  const isOfThis = archive !== undefined && archive.sandboxId === sandboxId;
+  const last: Pick<SessionRecord, 'archive'> = isOfThis ? { archive: { ...archive, last: true } } : {};
+  await ctx.save({ set: { destroyAsked: true, ...last } });
+  return true;
+}
+
 /** Like takenOver; a sandbox that does not run is nobody's. */
-export async function isForeign(
-  ctx: StepContext,
-  how: 'readMarker' | 'condemn' = 'readMarker',
-): Promise<boolean> {
+async function isForeign(ctx: StepContext, how: 'readMarker' | 'condemn' = 'readMarker'): Promise<boolean> {
   try {
     return await takenOver(ctx, how);
   } catch (error) {

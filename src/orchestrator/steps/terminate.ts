@@ -3,7 +3,7 @@ import { enter } from '../../session/amend.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, deleteArchives } from './archive.ts';
 import { createUnsettled, releaseClaim, type StepResult } from './step.ts';
-import { isForeign, ordered } from './take-down.ts';
+import { mayDestroy, ordered } from './take-down.ts';
 
 export async function terminate(ctx: StepContext, why: 'terminated' | 'expired'): Promise<StepResult> {
   if (ctx.record.stage !== 'terminating') {
@@ -30,7 +30,7 @@ export async function terminate(ctx: StepContext, why: 'terminated' | 'expired')
 async function destroyAll(ctx: StepContext, why: 'terminated' | 'expired'): Promise<ReadonlySet<string>> {
   const { provider, limits, identity } = ctx.deps;
   const ids = new Set<string>();
-  if (ctx.record.sandboxId !== undefined && (why === 'terminated' || !(await isForeign(ctx)))) {
+  if (ctx.record.sandboxId !== undefined && (why === 'terminated' || (await mayDestroy(ctx)))) {
     ids.add(ctx.record.sandboxId);
   }
   if (why === 'terminated') {
