@@ -71,7 +71,7 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
       const places = placesIn(target.paths, settings);
       const preparing = { scripts, cache, delivery: settings.delivery, user };
       const report = await prepareSandbox(preparing, target, places, request, call);
-      if (report.condemned) return report;
+      if (report.kind !== 'prepared') return report;
       const cloned = await cloneRepos(scripts, cloning, target, places, call);
       return { ...report, notes: [...report.notes, ...cloned] };
     },

@@ -31,15 +31,18 @@ export interface Marker {
 export interface PrepareRequest {
   readonly binary: RemoteBinary;
   readonly marker: Marker;
+  /** The acceptor that the sandbox is taken over from; undefined: it is nobody's or already ours. */
+  readonly replaces?: string;
 }
 
-/** Its marker is written; but another daemon had begun to destroy the sandbox, and may yet do it. */
-export interface Condemned {
-  readonly condemned: true;
-}
+/**
+ * condemned: its marker is written, but another daemon had begun to destroy the sandbox, and may yet do it ·
+ * foreign: another daemon than the one to be replaced has marked it since; nothing was touched.
+ */
+export type PrepareReport = Prepared | { readonly kind: 'condemned' } | { readonly kind: 'foreign' };
 
-export interface PrepareReport {
-  readonly condemned: false;
+export interface Prepared {
+  readonly kind: 'prepared';
   /** False when a verified copy was already in the volume. */
   readonly downloaded: boolean;
   /** What was installed or cloned, in words, for the log. */
@@ -77,10 +80,10 @@ export interface RemoteControl {
   /** Undefined: there is none. @throws DvoError `remote` when it is damaged, which is not the same */
   readMarker(target: Target, call: Call): Promise<Marker | undefined>;
   /**
-   * Marker (replacing another acceptor's: this takes the sandbox over), directories, tools, repositories, verified
-   * binary. Safe to repeat; quick when all is there.
+   * Marker (by compare-and-set: in place of nobody's, ours or `replaces`), directories, tools, repositories, verified
+   * binary. Safe to repeat, also when a repetition arrives late; quick when all is there.
    */
-  prepare(target: Target, request: PrepareRequest, call: Call): Promise<PrepareReport | Condemned>;
+  prepare(target: Target, request: PrepareRequest, call: Call): Promise<PrepareReport>;
   /**
    * Before a destroy: says in the volume that the sandbox is about to go, then reads the marker. A daemon that takes the
    * sandbox over writes its marker first and looks for this afterwards, so that one of the two gives way. Errors as

@@ -5,7 +5,7 @@
 import type { Call } from '../lib/deadline.ts';
 import type { BinaryCache } from './binary-cache.ts';
 import type { Places } from './places.ts';
-import type { Condemned, PrepareReport, PrepareRequest, Target } from './port.ts';
+import type { Marker, PrepareReport, PrepareRequest, Target } from './port.ts';
 import { SESSION_PROCESSES } from './processes.ts';
 import { PAUSE } from './record.ts';
 import type { ScriptRunner } from './script.ts';
@@ -27,9 +27,9 @@ export async function prepareSandbox(
   places: Places,
   request: PrepareRequest,
   call: Call,
-): Promise<PrepareReport | Condemned> {
+): Promise<PrepareReport> {
   const { scripts, cache, delivery, user } = options;
-  const { binary, marker } = request;
+  const { binary, marker, replaces } = request;
   const values = {
     volume: target.paths.volume,
     run: target.paths.run,
@@ -38,6 +38,9 @@ export async function prepareSandbox(
     state: places.state,
     user: user ?? '',
     marker: JSON.stringify(marker),
+    here: field('sandboxId', target.sandboxId),
+    ours: field('acceptorId', marker.acceptorId),
+    replaces: field('acceptorId', replaces ?? marker.acceptorId),
     sandbox: target.sandboxId,
     sha: binary.sha,
     sum: binary.sha256,
@@ -49,13 +52,18 @@ export async function prepareSandbox(
     { name: 'prepare', values, body: PREPARE },
     call,
   );
-  if (verb === 'condemned') return { condemned: true };
-  if (verb !== 'upload') return { condemned: false, downloaded: verb === 'downloaded', notes };
+  if (verb === 'condemned' || verb === 'foreign') return { kind: verb };
+  if (verb !== 'upload') return { kind: 'prepared', downloaded: verb === 'downloaded', notes };
   const part = `${target.paths.volume}/.dvo/bin/${binary.sha}/uploaded.part`;
   await cache.upload(target.sandboxId, binary, part, call);
   const body = INSTALL_UPLOADED;
   await scripts.run(target.sandboxId, { name: 'install', values: { ...values, part }, body }, call);
-  return { condemned: false, downloaded: true, notes: [...notes, 'uploaded'] };
+  return { kind: 'prepared', downloaded: true, notes: [...notes, 'uploaded'] };
+}
+
+/** A marker's field as it stands in the file, where the script looks for it. */
+function field(name: keyof Marker, value: string): string {
+  return JSON.stringify({ [name]: value }).slice(1, -1);
 }
 
 const VERIFY = `
@@ -81,11 +89,17 @@ const APT_SECONDS = 120;
 
 const PREPARE = `
 notes=()
-# Empty directories are nobody's work; the marker comes before anything else.
+# Empty directories are nobody's work; the marker comes before anything else. A script that was asked for long ago must
+# not take back what another daemon has taken over meanwhile.
 mkdir -p "$run" "$volume/.dvo/bin/$sha" "$workdir/repos" "$home" "$state" || fail cannot-make-directories
 present=
 { IFS= read -r present < "$volume/.dvo/session.json"; } 2>/dev/null
 if [ "$present" != "$marker" ]; then
+  # One that is damaged names nobody.
+  case $present in
+    *"$ours"* | *"$replaces"*) ;;
+    *"$here"*'}') finish foreign ;;
+  esac
   printf '%s' "$marker" > "$volume/.dvo/session.json.new" && mv -f "$volume/.dvo/session.json.new" "$volume/.dvo/session.json" || fail cannot-write-marker
 fi
 condemned=

@@ -32,6 +32,7 @@ export const OF_THE_SANDBOX: readonly Clearable[] = [
   'remote',
   'remoteStoppedAt',
   'ownerConfirmed',
+  'takenFrom',
   'destroyAsked',
   'archiving',
   'ending',

@@ -150,6 +150,8 @@ export interface SessionRecord {
   readonly remoteStoppedAt?: number;
   /** In stage suspending for `yield`: the marker still named us after the grace. */
   readonly ownerConfirmed?: boolean;
+  /** The acceptor whose mark the sandbox bore when it was adopted, until ours is in its place. */
+  readonly takenFrom?: string;
   /** A destroy of the sandbox has been asked for and not been answered. */
   readonly destroyAsked?: true;
   readonly archive?: Archive;

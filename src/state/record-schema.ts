@@ -38,6 +38,7 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
   ending: z.enum(['suspend', 'give-up', 'roll-over', 'yield', 'drain', 'expire', 'release']).exactOptional(),
   remoteStoppedAt: time.exactOptional(),
   ownerConfirmed: z.boolean().exactOptional(),
+  takenFrom: z.string().exactOptional(),
   destroyAsked: z.literal(true).exactOptional(),
   archive: archive.exactOptional(),
   archiving: z

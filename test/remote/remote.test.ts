@@ -96,7 +96,7 @@ describe('the remote in a sandbox', () => {
   async function prepared(remote = control()) {
     const binary = await remote.resolve(undefined, call());
     const report = await remote.prepare(target, { binary, marker: MARKER }, call());
-    if (report.condemned) throw new Error('condemned');
+    if (report.kind !== 'prepared') throw new Error(report.kind);
     return { binary, report };
   }
 
@@ -139,11 +139,11 @@ describe('the remote in a sandbox', () => {
     const binary = await remote.resolve(undefined, call());
     expect(await remote.condemn(target, call())).toBeUndefined();
     const request = { binary, marker: MARKER };
-    expect(await remote.prepare(target, request, call())).toEqual({ condemned: true });
+    expect(await remote.prepare(target, request, call())).toEqual({ kind: 'condemned' });
     // The destroyer sees who came, and gives way.
     expect(await remote.condemn(target, call())).toEqual(MARKER);
     await remote.spare(target, call());
-    expect(await remote.prepare(target, request, call())).toMatchObject({ condemned: false });
+    expect(await remote.prepare(target, request, call())).toMatchObject({ kind: 'prepared' });
     // The mark of another sandbox came with an archive.
     await provider.writeFile(
       target.sandboxId,
@@ -151,7 +151,25 @@ describe('the remote in a sandbox', () => {
       Buffer.from('another'),
       call(),
     );
-    expect(await remote.prepare(target, request, call())).toMatchObject({ condemned: false });
+    expect(await remote.prepare(target, request, call())).toMatchObject({ kind: 'prepared' });
+  });
+
+  it('a late prepare does not take back what another daemon has taken over meanwhile', async () => {
+    const remote = control();
+    const { binary } = await prepared(remote);
+    const others = { ...MARKER, sandboxId: target.sandboxId, acceptorId: 'another' };
+    await expect(
+      remote.prepare(target, { binary, marker: others, replaces: MARKER.acceptorId }, call()),
+    ).resolves.toMatchObject({ kind: 'prepared' });
+    const ours = { ...MARKER, sandboxId: target.sandboxId };
+    const late = await remote.prepare(target, { binary, marker: ours }, call());
+    expect(late).toEqual({ kind: 'foreign' });
+    expect(await remote.readMarker(target, call())).toEqual(others);
+    const wrong = await remote.prepare(target, { binary, marker: ours, replaces: 'a third' }, call());
+    expect(wrong).toEqual({ kind: 'foreign' });
+    const again = await remote.prepare(target, { binary, marker: ours, replaces: 'another' }, call());
+    expect(again).toMatchObject({ kind: 'prepared' });
+    expect(await remote.readMarker(target, call())).toEqual(ours);
   });
 
   it.each([

@@ -72,11 +72,15 @@ export class DaemonHost {
     this.#life.alive = false;
     this.motor = undefined;
     const { faults, scheduler } = this.#world;
-    if (faults.chance('disk-loss', this.id, faults.intensity.diskLoss) !== undefined) {
-      this.#world.note(this.id, 'LOSES ITS DISK');
+    const loss = faults.chance('disk-loss', this.id, faults.intensity.diskLoss);
+    if (loss !== undefined) {
+      const isTorn = loss.chance(0.4);
+      this.#world.note(this.id, isTorn ? 'FINDS ITS DISK TORN' : 'LOSES ITS DISK');
       this.#world.disksLost += 1;
+      if (isTorn) this.#world.disksTorn += 1;
       this.lostDisk = true;
-      this.disk.lose();
+      if (isTorn) this.disk.tear(loss);
+      else this.disk.lose();
     }
     scheduler.after(backInMs, () => this.#start());
   }

@@ -62,6 +62,7 @@ const FOUND: readonly (readonly [seed: number, fault: string])[] = [
     1_796_422_092_519,
     'a sandbox that could not be asked was destroyed while its new holder’s session fell asleep in it',
   ],
+  [1_796_430_755_060, 'a prepare that arrived late took a sandbox back from its new holder'],
 ];
 
 describe('faults found by the simulation stay repaired', () => {

@@ -61,11 +61,17 @@ export function remotePort(options: RemotePortOptions): RemoteControl {
     readMarker: (target, call) => run('marker', target, SCRIPT, call, (sandbox) => sandbox.volume.marker),
     prepare: (target, request, call) =>
       run('prepare', target, PREPARE, call, (sandbox) => {
-        const downloaded = !sandbox.volume.binaries.has(request.binary.sha);
-        sandbox.volume.marker = request.marker;
-        if (sandbox.volume.condemned === sandbox.id) return { condemned: true as const };
-        sandbox.volume.binaries.add(request.binary.sha);
-        return { condemned: false as const, downloaded, notes: [] };
+        const { volume, id } = sandbox;
+        const { binary, marker, replaces } = request;
+        const owner = volume.marker?.sandboxId === id ? volume.marker.acceptorId : undefined;
+        if (owner !== undefined && owner !== marker.acceptorId && owner !== replaces) {
+          return { kind: 'foreign' as const };
+        }
+        const downloaded = !volume.binaries.has(binary.sha);
+        volume.marker = marker;
+        if (volume.condemned === id) return { kind: 'condemned' as const };
+        volume.binaries.add(binary.sha);
+        return { kind: 'prepared' as const, downloaded, notes: [] };
       }),
     async condemn(target, call) {
       await run('condemn', target, SCRIPT, call, (sandbox) => {

@@ -11,6 +11,7 @@ export class Tally {
   events = 0;
   deaths = 0;
   disksLost = 0;
+  disksTorn = 0;
   virtualMs = 0;
 
   add(seed: number, { world, violation, events }: Outcome): void {
@@ -18,6 +19,7 @@ export class Tally {
     this.events += events;
     this.deaths += world.deaths;
     this.disksLost += world.disksLost;
+    this.disksTorn += world.disksTorn;
     this.virtualMs += world.scheduler.elapsed;
     this.coverage.add(world.coverage);
     for (const [kind, times] of world.faults.counts) {
@@ -31,7 +33,7 @@ export class Tally {
     const hours = Math.round(this.virtualMs / 3_600_000);
     return [
       `${this.seeds} seeds in ${minutes.toFixed(1)} minutes (${Math.round(this.seeds / minutes)} a minute)`,
-      `${this.events} events, ${hours} virtual hours, ${this.deaths} deaths, ${this.disksLost} disks lost`,
+      `${this.events} events, ${hours} virtual hours, ${this.deaths} deaths, ${this.disksLost} disks lost, ${this.disksTorn} of them torn`,
     ].join('\n');
   }
 

@@ -50,7 +50,9 @@ export class World {
   /** The first invariant that did not hold. */
   violation: string | undefined;
   deaths = 0;
+  /** With those that were torn. */
   disksLost = 0;
+  disksTorn = 0;
 
   constructor(options: WorldOptions) {
     const { profile } = options;

@@ -78,7 +78,7 @@ export function nullWorld(latencyMs = 0, before?: NullWorld): NullWorld {
     readMarker: async ({ sandboxId }) => markers.get(sandboxId),
     async prepare({ sandboxId }, { marker }) {
       markers.set(sandboxId, marker);
-      return { condemned: false, downloaded: false, notes: [] };
+      return { kind: 'prepared', downloaded: false, notes: [] };
     },
     condemn: async ({ sandboxId }) => markers.get(sandboxId),
     spare: async () => undefined,

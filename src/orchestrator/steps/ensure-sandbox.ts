@@ -12,7 +12,9 @@ import { findSandboxes, type Found } from './find-sandbox.ts';
 import { createUnsettled, inspect, sandboxFact, stillHeld, type StepResult } from './step.ts';
 
 /** What an earlier sandbox left in the record, where the adopted one's own values take its place. */
-const STALE = OF_THE_SANDBOX.filter((key) => !['sandboxId', 'lifetimeEndsAt', 'fresh'].includes(key));
+const STALE = OF_THE_SANDBOX.filter(
+  (key) => !['sandboxId', 'lifetimeEndsAt', 'fresh', 'takenFrom'].includes(key),
+);
 
 /** Tries to restore one archive before the session starts without it. */
 const RESTORE_TRIES = 3;
@@ -72,27 +74,30 @@ export function noteLoss(ctx: StepContext, info: SandboxInfo | undefined): void 
 }
 
 async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
-  const { info, used, foreign } = found;
+  const { info, used, takenFrom } = found;
   const { remote, limits } = ctx.deps;
   const place = { sandboxId: info.id, paths: info.paths };
   ctx.lane.sandbox = info;
   // The old holder's remote answers to a claim that is not the session's any more.
-  if (foreign) await remote.stop(place, undefined, ctx.call(limits.stopMs));
-  const probe = used && !foreign ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
+  if (takenFrom !== undefined) await remote.stop(place, undefined, ctx.call(limits.stopMs));
+  const probe =
+    used && takenFrom === undefined ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
   const base = { sandboxId: info.id, fresh: !used, ...lifetime(ctx, info) };
+  const stale = takenFrom === undefined ? [...STALE, 'takenFrom' as const] : STALE;
   ctx.log.info('sandbox adopted', {
     sandboxId: info.id,
-    takenOver: foreign,
+    takenOver: takenFrom !== undefined,
     remote: probe?.kind ?? 'not asked',
   });
   if (probe?.kind === 'running') {
     const run = { launchId: probe.launchId, pid: probe.pid, launchedAt: ctx.now };
-    const clear = STALE.filter((key) => key !== 'remote');
+    const clear = stale.filter((key) => key !== 'remote');
     await ctx.save(enter('serving', ctx.now, { set: { ...base, remote: run }, clear }));
     ctx.facts({ sandbox: 'running', remote: 'running', probedAt: ctx.now, healthySince: ctx.now });
     return;
   }
-  await ctx.save(enter('provisioning', ctx.now, { set: base, clear: STALE }));
+  const set = { ...base, ...(takenFrom !== undefined && { takenFrom }) };
+  await ctx.save(enter('provisioning', ctx.now, { set, clear: stale }));
   ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown', probedAt: ctx.now });
 }
 

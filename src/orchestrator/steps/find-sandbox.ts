@@ -12,8 +12,8 @@ export interface Found {
   readonly info: SandboxInfo;
   /** Something was put into it, so it may hold work that no archive has. */
   readonly used: boolean;
-  /** Another daemon marked it. */
-  readonly foreign: boolean;
+  /** The other acceptor that marked it. */
+  readonly takenFrom: string | undefined;
 }
 
 export interface Finds {
@@ -53,13 +53,14 @@ export async function findSandboxes(ctx: StepContext, options: FindOptions): Pro
     const made = madeByUs.has(info.id);
     const marker = info.state === 'running' ? await readMarker(ctx, info, made) : undefined;
     if (marker === undefined) {
-      if (askedFor.has(info.id)) usable.push({ info, used: false, foreign: false });
+      if (askedFor.has(info.id)) usable.push({ info, used: false, takenFrom: undefined });
       else if (made) spares.push(info);
       continue;
     }
-    const foreign = marker !== 'damaged' && marker.acceptorId !== identity.acceptorId;
-    if (isOfSession(ctx, marker) && (!foreign || options.takeOver === 'allowed')) {
-      usable.push({ info, used: true, foreign });
+    const owner = marker === 'damaged' ? identity.acceptorId : marker.acceptorId;
+    const takenFrom = owner === identity.acceptorId ? undefined : owner;
+    if (isOfSession(ctx, marker) && (takenFrom === undefined || options.takeOver === 'allowed')) {
+      usable.push({ info, used: true, takenFrom });
     } else ctx.log.warn('sandbox under our name left alone: it is not ours', { sandboxId: info.id });
   }
   return { usable: usable.sort((left, right) => rank(right) - rank(left)), spares };

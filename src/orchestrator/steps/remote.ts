@@ -1,7 +1,7 @@
 /** Steps on the remote: prepare its sandbox, launch it, look at it. */
 import { isGone } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
-import { enter } from '../../session/amend.ts';
+import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { RemoteFact } from '../../session/session.ts';
 import type { RemoteProbe, Target } from '../../remote/port.ts';
 import type { StepContext } from '../context.ts';
@@ -21,11 +21,16 @@ export async function prepare(ctx: StepContext): Promise<StepResult> {
   const binary = await remote.resolve(pinned, ctx.call(limits.apiMs));
   const report = await remote.prepare(
     place,
-    { binary, marker: ctx.marker(place.sandboxId) },
+    {
+      binary,
+      marker: ctx.marker(place.sandboxId),
+      ...(ctx.record.takenFrom !== undefined && { replaces: ctx.record.takenFrom }),
+    },
     ctx.call(limits.prepareMs),
   );
-  if (report.condemned) return await condemned(ctx, place);
-  ctx.amend({ set: { preparedSha: binary.sha, failures: 0 } });
+  if (report.kind === 'condemned') return await condemned(ctx, place);
+  if (report.kind === 'foreign') return await takenOver(ctx);
+  ctx.amend({ set: { preparedSha: binary.sha, failures: 0 }, clear: ['takenFrom'] });
   ctx.log.info('sandbox prepared', {
     sha: binary.sha,
     downloaded: report.downloaded,
@@ -50,6 +55,22 @@ async function condemned(ctx: StepContext, place: Target): Promise<StepResult> {
   }
   await remote.spare(place, ctx.call(limits.platformMs));
   return { again: ctx.now };
+}
+
+/**
+ * Another daemon has marked the sandbox since we adopted it. Whoever has the session by now has the sandbox: if that is
+ * us again, it is adopted anew, as one that may hold the other's work.
+ */
+async function takenOver(ctx: StepContext): Promise<StepResult> {
+  const { queue, limits } = ctx.deps;
+  ctx.log.warn('sandbox has been taken over by another daemon meanwhile', {
+    sandboxId: ctx.record.sandboxId,
+  });
+  const { gist } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
+  if (gist !== 'held') return undefined;
+  await ctx.save(enter('provisioning', ctx.now, { clear: OF_THE_SANDBOX }));
+  ctx.facts({ sandbox: 'none', remote: 'unknown' });
+  return undefined;
 }
 
 /** The launch is counted, and its id on disk, before it happens: a remote that kills us is counted too. */
