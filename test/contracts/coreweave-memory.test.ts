@@ -15,5 +15,5 @@ describeProviderContract(
       close: () => platform.close(),
     };
   },
-  { ambiguous: true },
+  { timedLogs: true },
 );

@@ -58,6 +58,6 @@ describe.skipIf(why !== undefined)('on the real SDK', () => {
         },
       };
     },
-    { ambiguous: true },
+    { timedLogs: true },
   );
 });

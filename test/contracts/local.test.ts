@@ -48,5 +48,5 @@ describeProviderContract(
       },
     };
   },
-  { ambiguous: true },
+  { timedLogs: false },
 );
