@@ -2,11 +2,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from '../lib/log.ts';
 import type { Access } from './access.ts';
+import { readBody } from './body.ts';
 import { sendPage } from './page.ts';
 import { sendText, type Route } from './server.ts';
-
-/** A token in a form, with room. */
-const MOST_BYTES = 8_192;
 
 export function loginRoutes(access: Access, log: Logger): readonly Route[] {
   return [
@@ -38,23 +36,12 @@ async function login(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const form = await readForm(request);
+  const form = await readBody(request);
   if (form === undefined) return sendText(response, 413, 'too long\n');
-  if (access.isToken((form.get('token') ?? '').trim())) return redirect(response, '/', access.cookie());
+  const token = new URLSearchParams(form).get('token') ?? '';
+  if (access.isToken(token.trim())) return redirect(response, '/', access.cookie());
   log.warn('ops login refused', { from: request.socket.remoteAddress });
   sendPage(response, 401, 'login-refused.html');
-}
-
-async function readForm(request: IncomingMessage): Promise<URLSearchParams | undefined> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request) {
-    const bytes = Buffer.from(chunk);
-    size += bytes.byteLength;
-    if (size > MOST_BYTES) return undefined;
-    chunks.push(bytes);
-  }
-  return new URLSearchParams(Buffer.concat(chunks).toString('utf8'));
 }
 
 function redirect(response: ServerResponse, location: string, cookie?: string): void {

@@ -1,9 +1,9 @@
 /** `POST /api/orders`: a command beside the daemon says what a person wants of one session. What that does is handed in. */
-import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { describeError, DvoError } from '../lib/errors.ts';
 import { parseJson } from '../lib/json.ts';
 import { ORDERS, type Order } from '../session/session.ts';
+import { readBody } from './body.ts';
 import { sendJson, type Route } from './server.ts';
 
 /** What is asked, as JSON. */
@@ -19,9 +19,6 @@ export const ORDER_ANSWER = z.object({
 });
 export type OrderAnswer = NonNullable<z.infer<typeof ORDER_ANSWER>['answer']>;
 
-/** A session id and a word, with room. */
-const MOST_BYTES = 8_192;
-
 /** @param give answers when the order is on disk; throws DvoError `state` when it is not */
 export function ordersRoute(give: (sessionId: string, order: Order) => Promise<OrderAnswer>): Route {
   return {
@@ -29,7 +26,7 @@ export function ordersRoute(give: (sessionId: string, order: Order) => Promise<O
     path: '/api/orders',
     access: 'control',
     async handle(request, response) {
-      const asked = ORDER_REQUEST.safeParse(await readJson(request));
+      const asked = ORDER_REQUEST.safeParse(parseJson((await readBody(request)) ?? ''));
       if (!asked.success) {
         return sendJson(response, 400, JSON.stringify({ error: z.prettifyError(asked.error) }));
       }
@@ -42,17 +39,4 @@ export function ordersRoute(give: (sessionId: string, order: Order) => Promise<O
       }
     },
   };
-}
-
-/** Undefined: too long, or not JSON. */
-async function readJson(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request) {
-    const bytes = Buffer.from(chunk);
-    size += bytes.byteLength;
-    if (size > MOST_BYTES) return undefined;
-    chunks.push(bytes);
-  }
-  return parseJson(Buffer.concat(chunks).toString('utf8'));
 }
