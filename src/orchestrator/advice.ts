@@ -32,12 +32,14 @@ export const PAUSED: Readonly<Partial<Record<Pause, string>>> = {
   state: 'free the disk of STATE_DIR, or make it writable; it recovers by itself',
 };
 
-const FAILED: Readonly<Partial<Record<StepName, string>>> = {
+const FAILED: Readonly<Partial<Record<StepName | 'remote', string>>> = {
   claim: 'Devin did not take the claim: see whether its API is up and the token is valid',
   'ensure-sandbox': 'the platform gave no sandbox: see its capacity and the account’s quota',
   prepare:
     'the sandbox could not be made ready: does its image have git, curl and tar, and does it reach the network?',
   launch: 'the remote did not start: its log is in the sandbox (dvo logs)',
+  remote:
+    'dvo logs shows its last words; it is launched again with growing waits, until REMOTE_RESTART_LIMIT',
   probe: 'the sandbox did not answer: see whether the platform is up',
   'stop-remote': 'the remote could not be stopped: it is archived all the same after some tries',
   checkpoint: 'the workspace could not be archived while it is served; tried again with growing waits',

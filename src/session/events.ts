@@ -39,7 +39,12 @@ export function eventsBetween(
   const say = (what: string, detail?: string): void => void events.push(event(at, what, detail));
   const { lastError, archive } = after;
   if (lastError !== undefined && lastError.at !== before?.lastError?.at) {
-    events.push(event(lastError.at, 'step failed', `${lastError.step}: ${lastError.message}`));
+    const { at: when, step, message } = lastError;
+    events.push(
+      step === 'remote'
+        ? event(when, 'remote ended', message)
+        : event(when, 'step failed', `${step}: ${message}`),
+    );
   }
   if (archive !== undefined && archive.snapshotId !== before?.archive?.snapshotId) {
     say(before === undefined ? 'archive known' : 'archive ready', archive.snapshotId);

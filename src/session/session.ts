@@ -167,6 +167,7 @@ export interface SessionRecord {
 
 export interface SessionFault {
   readonly at: number;
+  /** The step that failed, or `remote`: devin-remote ended although its session goes on. */
   readonly step: string;
   readonly message: string;
 }

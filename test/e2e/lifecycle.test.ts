@@ -173,6 +173,19 @@ describe('a session from end to end', () => {
     });
     expect(await stage.run('devin-a', 'cat file')).toBe('kept\n');
     expect(await stage.metric('dvo_remote_restarts_total')).toBe(1);
+    const { sessions } = JSON.parse((await stage.ops('/api/status')).text);
+    expect(sessions).toMatchObject([
+      {
+        lastError: {
+          step: 'remote',
+          message: 'it ended with exit code 3',
+          hint: expect.stringContaining('dvo logs'),
+        },
+      },
+    ]);
+    expect(sessions[0].events).toContainEqual(
+      expect.objectContaining({ what: 'remote ended', detail: 'it ended with exit code 3' }),
+    );
   });
 
   it('P3: gives a poison session up for a while; the others are served', async () => {
@@ -184,6 +197,8 @@ describe('a session from end to end', () => {
     } finally {
       clearInterval(crashing);
     }
+    const [givenUp] = await stage.lines('session given up for now');
+    expect(givenUp).toMatchObject({ reason: 'remote: it ended with exit code 1' });
     await until(() => stage.facts.session('devin-poison')?.phase === 'pending');
     await until(async () => (await stage.metric('dvo_refused_total{reason="cooling-down"}')) === 1);
     for (let other = 0; other < 5; other += 1) stage.emulator.enqueue({ sessionId: `devin-${other}` });

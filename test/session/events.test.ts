@@ -23,6 +23,10 @@ describe('what is told of a record’s change', () => {
     expect(told(failed, amend(failed, { set: { failures: 1 } }, 21))).toEqual([]);
     const again = amend(failed, { set: { lastError: { at: 22, step: 'claim', message: 'no answer' } } }, 22);
     expect(told(failed, again)).toHaveLength(1);
+    const lastError = { at: 20, step: 'remote', message: 'it ended with exit code 3' };
+    expect(told(made, amend(made, { set: { lastError } }, 20))).toEqual([
+      'remote ended: it ended with exit code 3',
+    ]);
   });
 
   it('sandboxes, relaunches and archives are told', () => {

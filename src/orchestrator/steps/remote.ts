@@ -167,7 +167,10 @@ function noteRemote(ctx: StepContext, seen: RemoteProbe): void {
   const fact = remoteFact(ctx, seen);
   const before = ctx.lane.facts.remote;
   if (fact !== before && fact === 'exited') ctx.log.info('remote exited by itself', { probe: seen });
-  if (fact !== before && fact === 'failed') ctx.log.warn('remote not running', { probe: seen });
+  if (fact !== before && fact === 'failed') {
+    ctx.log.warn('remote not running', { probe: seen });
+    ctx.amend({ set: { lastError: { at: ctx.now, step: 'remote', message: howItEnded(seen) } } });
+  }
   if (fact !== 'running') {
     ctx.lane.facts = withoutHealth(ctx.lane.facts, fact);
     return;
@@ -198,6 +201,12 @@ function remoteFact(ctx: StepContext, seen: RemoteProbe): RemoteFact {
     case 'exited':
       return seen.exitCode === 0 && seen.launchId === ctx.record.remote?.launchId ? 'exited' : 'failed';
   }
+}
+
+function howItEnded(seen: RemoteProbe): string {
+  return seen.kind === 'exited'
+    ? `it ended with exit code ${seen.exitCode}`
+    : 'it is gone without an exit code: killed, or its container has restarted';
 }
 
 function forgetFailures(ctx: StepContext): void {

@@ -244,7 +244,9 @@ function coolDown(ctx: StepContext): void {
   const { index } = ctx.deps;
   const attempts = Math.max(2, index.failures(ctx.lane.name)?.attempts ?? 1);
   const coolUntil = ctx.now + coolDownMs(attempts);
-  const reason = ctx.record.lastError?.message ?? 'its remote keeps failing';
+  const { lastError } = ctx.record;
+  const reason =
+    lastError === undefined ? 'its remote keeps failing' : `${lastError.step}: ${lastError.message}`;
   index.putFailures(ctx.lane.name, { sessionId: ctx.sessionId, attempts, coolUntil, reason });
   ctx.log.error('session given up for now', { attempts, coolUntil, reason });
 }
