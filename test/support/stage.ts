@@ -82,10 +82,17 @@ export class Stage implements AsyncDisposable {
     return new DaemonProcess({ main: MAIN, env, logFile: this.#logFile });
   }
 
-  /** Enqueues a session and waits for its remote. Answers the remote's pid. */
+  /**
+   * Enqueues a session, and waits for its remote and for the record to say so: a remote connects
+   * before the daemon has written that it did. Answers the remote's pid.
+   */
   async serve(sessionId: string): Promise<number> {
     this.emulator.enqueue({ sessionId });
-    return await this.connected(sessionId);
+    const pid = await this.connected(sessionId);
+    await until(async () => (await this.facts.stage(sessionId)) === 'serving', {
+      what: `${sessionId} is recorded as served`,
+    });
+    return pid;
   }
 
   async connected(sessionId: string): Promise<number> {
