@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { watch } from 'node:fs';
 import { appendFile, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +10,16 @@ import { followLog } from '../../src/sandboxes/local/log-file.ts';
 import { kill, processesOf, startTimeOf } from '../../src/sandboxes/local/processes.ts';
 import { createLocalProvider } from '../../src/sandboxes/local/provider.ts';
 import { until } from '../support/until.ts';
+
+/** Every name that the folder had while `work` went on. */
+async function watchNames(folder: string, work: () => Promise<unknown>): Promise<readonly string[]> {
+  const names = new Set<string>();
+  const watcher = watch(folder, (_, name) => names.add(String(name)));
+  await work();
+  await until(() => [...names].some((name) => name.endsWith('.json')));
+  watcher.close();
+  return [...names];
+}
 
 const call = (): Call => ({ timeoutMs: 20_000, signal: new AbortController().signal });
 
@@ -32,6 +43,17 @@ describe('the local provider', () => {
     const again = await open();
     expect(await again.list({ tags: [], include: 'all' }, call())).toEqual([]);
     expect(await readdir(join(root, 'making'))).toEqual(['local-bb']);
+  });
+
+  it('a record of an archive that was never finished leaves nothing where archives are, and is cleared away', async () => {
+    const provider = await open();
+    const { id } = await provider.create({ tags: [] }, call());
+    const names = await watchNames(join(root, 'snapshots'), () => provider.snapshot(id, call()));
+    expect(names.filter((name) => !/^snap-\w+\.(json|tar|tar\.part)$/.test(name))).toEqual([]);
+    await writeFile(join(root, 'making', 'snap-1.json.cut'), '{"id":');
+    await utimes(join(root, 'making', 'snap-1.json.cut'), 1, 1);
+    await open();
+    expect(await readdir(join(root, 'making'))).toEqual([]);
   });
 
   it('finishes a destroy that was cut off by a kill', async () => {

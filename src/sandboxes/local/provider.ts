@@ -4,7 +4,7 @@
  *
  * Processes outlive the daemon, and the registry is on disk, so a restarted daemon finds everything as it was.
  */
-import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Clock, Random } from '../../lib/clock.ts';
 import { withDeadline, type Call } from '../../lib/deadline.ts';
@@ -33,6 +33,7 @@ import {
   openLayout,
   readEntry,
   SANDBOX_FILE,
+  touchedAt,
   writeEntry,
   type Layout,
   type SandboxFile,
@@ -70,17 +71,17 @@ class LocalProvider implements AttachableProvider {
   constructor(options: LocalOptions, layout: Layout) {
     this.#options = options;
     this.#layout = layout;
-    this.#snapshots = new SnapshotStore({ ...options, folder: layout.snapshots });
+    this.#snapshots = new SnapshotStore({ ...options, folder: layout.snapshots, making: layout.making });
   }
 
   /** Finishes what a killed daemon left half done: sandboxes on their way out, and those that were never finished. */
   async recover(): Promise<void> {
-    for (const id of await namesIn(this.#layout.making)) {
-      const folder = join(this.#layout.making, id);
-      const { mtimeMs } = await stat(folder);
-      // Another daemon may be making one right now.
-      if (this.#options.clock.now() - mtimeMs > HALF_MADE_MS)
-        await rm(folder, { recursive: true, force: true });
+    for (const name of await namesIn(this.#layout.making)) {
+      const path = join(this.#layout.making, name);
+      const touched = await touchedAt(path);
+      // Another daemon may be making one right now, or have finished it since.
+      if (touched !== undefined && this.#options.clock.now() - touched > HALF_MADE_MS)
+        await rm(path, { recursive: true, force: true });
     }
     for (const id of await namesIn(this.#layout.sandboxes)) {
       const file = await this.#file(id);
@@ -133,7 +134,7 @@ class LocalProvider implements AttachableProvider {
           await this.#snapshots.restore(request.restoreFrom, join(making, 'volume'));
         await writeFile(join(making, 'run', 'boot-id'), `${random.id()}\n`);
         const file: SandboxFile = { id, tags: [...request.tags], state: 'running', startedAt: clock.now() };
-        await writeEntry(join(making, 'sandbox.json'), file, 'new');
+        await writeEntry(join(making, 'sandbox.json'), file, this.#layout.making, id);
         // From here on it exists; before, it never did.
         await rename(making, this.#folder(id));
         return this.#info(file);
@@ -238,14 +239,15 @@ class LocalProvider implements AttachableProvider {
     const { random, clock } = this.#options;
     const folder = this.#folder(file.id);
     const unique = random.id().slice(0, 8);
-    await writeEntry(join(folder, 'sandbox.json'), { ...file, state: 'ending' }, unique);
+    const { making, ended } = this.#layout;
+    await writeEntry(join(folder, 'sandbox.json'), { ...file, state: 'ending' }, making, unique);
     for (;;) {
       const alive = await processesOf(folder);
       if (alive.length === 0) break;
       await kill(alive);
       await clock.sleep(KILL_LOOK_MS, signal);
     }
-    await writeEntry(join(this.#layout.ended, `${file.id}.json`), { ...file, state: 'ended' }, unique);
+    await writeEntry(join(ended, `${file.id}.json`), { ...file, state: 'ended' }, making, unique);
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   }
 

@@ -13,6 +13,8 @@ const tar = promisify(execFile);
 
 export interface SnapshotStoreOptions {
   readonly folder: string;
+  /** For records that are being written. */
+  readonly making: string;
   readonly clock: Clock;
   readonly random: Random;
 }
@@ -104,7 +106,8 @@ export class SnapshotStore {
   }
 
   async #write(record: SnapshotFile): Promise<void> {
-    await writeEntry(this.#record(record.id), record, this.#options.random.id().slice(0, 8));
+    const { making, random } = this.#options;
+    await writeEntry(this.#record(record.id), record, making, random.id().slice(0, 8));
   }
 
   #record(id: string): string {

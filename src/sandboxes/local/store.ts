@@ -3,8 +3,8 @@
  * Files are replaced by rename, against a kill in mid-write; they are not synced, because a power cut ends the
  * processes they speak of anyway.
  */
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { systemCode } from '../../lib/errors.ts';
 
@@ -30,7 +30,7 @@ export type SnapshotFile = z.infer<typeof SNAPSHOT_FILE>;
 
 export interface Layout {
   readonly sandboxes: string;
-  /** Sandboxes that are being made: garbage when their maker died. */
+  /** Sandboxes and files that are being made: garbage when their maker died. */
   readonly making: string;
   readonly ended: string;
   readonly snapshots: string;
@@ -59,14 +59,26 @@ export async function readEntry<T>(path: string, schema: z.ZodType<T>): Promise<
   }
 }
 
+/** @param making where it is written before it is renamed: on the same disk */
 export async function writeEntry(
   path: string,
   entry: SandboxFile | SnapshotFile,
+  making: string,
   unique: string,
 ): Promise<void> {
-  const temporary = `${path}.${unique}.tmp`;
+  const temporary = join(making, `${basename(path)}.${unique}`);
   await writeFile(temporary, JSON.stringify(entry), { mode: 0o600 });
   await rename(temporary, path);
+}
+
+/** When it was last changed, in milliseconds since the epoch. Undefined: it is not there. */
+export async function touchedAt(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
 }
 
 export async function namesIn(folder: string): Promise<readonly string[]> {
