@@ -98,7 +98,7 @@ export const VARIABLES: readonly Variable[] = [
   variable(
     'Sandboxes',
     'SUSPEND_MODE',
-    'when a session sleeps: `snapshot` archives its workspace and destroys the sandbox; `keep` leaves the sandbox; `discard` destroys both',
+    'when a session sleeps: `snapshot` archives its workspace and destroys the sandbox; `keep` leaves the sandbox; `discard` deletes both',
     { fallback: 'snapshot' },
   ),
   variable(

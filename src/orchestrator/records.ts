@@ -17,10 +17,11 @@ export interface Records extends SessionIndex {
 
 /**
  * Every stage but `suspended`: a kept sandbox whose remote is stopped is not at work. A sleeping session that is being
- * deleted has no machine either, and its end must not wait for a slot, nor push another out of one.
+ * deleted or handed over has no machine either, and its end must not wait for a slot, nor push another out of one.
  */
 export function holdsSlot(record: SessionRecord): boolean {
   if (record.stage === 'suspended') return false;
+  if (record.stage === 'suspending') return record.kept !== true;
   if (record.stage !== 'terminating') return true;
   return record.kept !== true && (record.sandboxId !== undefined || record.createAskedAt !== undefined);
 }

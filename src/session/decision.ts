@@ -3,6 +3,12 @@ import type { Rules } from './rules.ts';
 import type { Ending, Facts, Sighting } from './session.ts';
 import { canBeConfirmed } from './wish.ts';
 
+/**
+ * Why everything of a session goes. terminated: Devin has ended it · ordered: a person has, here · expired: it slept for
+ * longer than archives are kept · discarded: Devin puts it to sleep, and SUSPEND_MODE keeps nothing of it.
+ */
+export type GiveUp = 'terminated' | 'ordered' | 'expired' | 'discarded';
+
 /** One step with the outside; each is safe to repeat. */
 export type Step =
   /** Compare-and-set in the queue: takes the session, or takes it again when the claim has lapsed. */
@@ -39,7 +45,7 @@ export type Step =
   /** The archive fails but the session is wanted: serve it again in the sandbox that still holds its work. */
   | { readonly do: 'revive' }
   /** Deletes everything of the session: sandbox, archives, claim, record. */
-  | { readonly do: 'terminate'; readonly why: 'terminated' | 'expired' }
+  | { readonly do: 'terminate'; readonly why: GiveUp }
   /** Deletes archives that nothing needs any more. */
   | { readonly do: 'tidy' }
   /** Drops the record and touches nothing else. */

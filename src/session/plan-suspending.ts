@@ -2,7 +2,7 @@
  * Stage `suspending`: the machine is taken down and its workspace archived. Pure; see plan.ts.
  *
  * Guarantee: `destroy` is only answered when the volume's content is in an archive that was taken after the remote
- * stopped and was seen READY, or holds nothing of the session's own, or the operator chose to discard it.
+ * stopped and was seen READY, or holds nothing of the session's own.
  */
 import { step, waitUntil, type Decision } from './decision.ts';
 import type { RecordView } from './plan.ts';
@@ -42,7 +42,6 @@ function takeDown(view: RecordView, wish: Wish, rules: Rules): Decision {
       : waitUntil(graceOver, 'the new holder may adopt the sandbox');
   }
   if (record.fresh === true || isArchived(record)) return step({ do: 'destroy' });
-  if (rules.suspendMode === 'discard' && ends(ending)) return step({ do: 'destroy' });
   if (rules.suspendMode === 'keep' && ends(ending)) return step({ do: 'settle' });
   if (record.archiving?.unsupported === true) return withoutArchives(ending);
   return planArchive(view, ending, wish);

@@ -27,11 +27,13 @@ export type RecordView = View & { readonly record: SessionRecord };
 export type Planner = (view: View, rules: Rules) => Decision;
 
 export function nextStep(view: View, rules: Rules): Decision {
-  const { record } = view;
-  const { sighting } = view;
-  const wish = orderedWish(wishOf(sighting, view.facts.remote, rules), sighting, record?.order);
-  if (record === undefined) return planUnknown(view, wish, rules);
-  if (wish === 'terminate') return step({ do: 'terminate', why: 'terminated' });
+  const { record, sighting } = view;
+  const wanted = wishOf(sighting, view.facts.remote, rules);
+  if (record === undefined) return planUnknown(view, wanted, rules);
+  if (wanted === 'terminate') return step({ do: 'terminate', why: 'terminated' });
+  const wish = orderedWish(wanted, sighting, record.order);
+  if (wish === 'terminate') return step({ do: 'terminate', why: 'ordered' });
+  if (wish === 'suspend' && keepsNothing(record, rules)) return step({ do: 'terminate', why: 'discarded' });
   const known = { ...view, record };
   switch (record.stage) {
     case 'claimed':
@@ -47,7 +49,7 @@ export function nextStep(view: View, rules: Rules): Decision {
     case 'suspended':
       return planSuspended(known, wish, rules);
     case 'terminating':
-      return step({ do: 'terminate', why: record.ending === 'expire' ? 'expired' : 'terminated' });
+      return planTerminating(known, wish, rules);
   }
 }
 
@@ -133,12 +135,29 @@ function planSuspended(view: RecordView, wish: Wish, rules: Rules): Decision {
   return wish === 'suspend' ? step({ do: 'terminate', why: 'expired' }) : confirm(view, rules);
 }
 
+function planTerminating(view: RecordView, wish: Wish, rules: Rules): Decision {
+  const { ending, order } = view.record;
+  if (ending === 'expire') return step({ do: 'terminate', why: 'expired' });
+  if (order !== 'terminate') return step({ do: 'terminate', why: 'terminated' });
+  // It was ordered away here only, and another daemon has it by now: what is left may be what that one works from.
+  return wish === 'yield' ? step({ do: 'forget' }) : confirm(view, rules);
+}
+
 /** Why a session that has no remote yet is to be let go, if it is. */
 function leaving(view: RecordView, wish: Wish, rules: Rules): Ending | undefined {
   if (wish === 'suspend') return sleepEnding(view.record);
   if (wish === 'yield') return 'yield';
   if (view.draining) return 'drain';
   return view.record.failures >= rules.stepRetryLimit ? 'give-up' : undefined;
+}
+
+/**
+ * The operator wants nothing kept of a session that Devin puts to sleep. What a person orders away keeps its work, and one
+ * that sleeps already was archived for a reason.
+ */
+function keepsNothing({ stage, order }: SessionRecord, { suspendMode }: Rules): boolean {
+  if (suspendMode !== 'discard' || order !== undefined) return false;
+  return stage === 'provisioning' || stage === 'preparing' || stage === 'serving';
 }
 
 function probeWhenDue(view: RecordView, everyMs: number, why: string): Decision {

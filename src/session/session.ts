@@ -79,7 +79,7 @@ export type Ending =
   | 'yield' // another daemon holds the session: leave it the archive, forget
   | 'drain' // this daemon is being shut down for good: release, keep the archive
   | 'release' // handed over by hand: archived whatever SUSPEND_MODE says, so that any daemon can go on with it
-  | 'expire'; // stage terminating: asleep for longer than archives are kept
+  | 'expire'; // stage terminating: nothing of it is kept here any more, by SUSPEND_MODE or after its time
 
 /** What a person wants of one session, beside what the queue wants. */
 export const ORDERS = ['suspend', 'release', 'terminate'] as const;

@@ -10,8 +10,11 @@ function command(err: string): string {
 }
 
 describe('dvo doctor --smoke', () => {
-  it('O3: follows a live session through its life, telling a person what to do', async () => {
-    await using stage = await Stage.start();
+  it.each([
+    ['snapshot', /in [^]*volume[^]*archive [^]*wakes with its file[^]*same remote[^]*no archive/],
+    ['discard', /in [^]*volume[^]*nothing of it is kept[^]*empty workspace[^]*same remote[^]*no archive/],
+  ])('O3: follows a live session through its life (%s), telling a person what to do', async (mode, life) => {
+    await using stage = await Stage.start({ env: { SUSPEND_MODE: mode } });
     await stage.serve('devin-someone-else');
     const child = spawn(process.execPath, [MAIN, 'doctor', '--smoke'], { env: { ...stage.env } });
     let [out, err] = ['', ''];
@@ -36,14 +39,12 @@ describe('dvo doctor --smoke', () => {
       await told('terminate the session');
       stage.emulator.terminate('devin-smoke');
       expect(await ended).toBe(0);
-      expect(
-        out
-          .match(/^✔ .*$/gm)
-          ?.slice(-7)
-          .join('\n'),
-      ).toMatch(
-        /admits sessions[^]*devin-smoke in [^]*volume[^]*archive [^]*wakes with its file[^]*same remote[^]*no archive/,
-      );
+      const ticked = out
+        .match(/^✔ .*$/gm)
+        ?.slice(-7)
+        .join('\n');
+      expect(ticked).toMatch(/admits sessions[^]*devin-smoke in /);
+      expect(ticked).toMatch(life);
       expect(out).toContain('All is well');
     } finally {
       child.kill('SIGKILL');

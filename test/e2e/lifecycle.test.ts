@@ -60,6 +60,23 @@ describe('a session from end to end', () => {
     expect(await stage.facts.sandboxes()).toHaveLength(1);
   });
 
+  it('L7: with SUSPEND_MODE=discard, keeps nothing of a session that sleeps, and the work of one that is drained', async () => {
+    await using stage = await Stage.start({ env: { SUSPEND_MODE: 'discard', SHUTDOWN_MODE: 'drain' } });
+    await stage.serve('devin-a');
+    await stage.run('devin-a', 'echo gone > file');
+    stage.emulator.sleep('devin-a');
+    await stage.empty();
+    stage.emulator.wake('devin-a');
+    await stage.connected('devin-a');
+    expect(await stage.run('devin-a', 'ls')).not.toContain('file');
+    await stage.run('devin-a', 'echo kept > file');
+    await stage.daemon.end('SIGTERM');
+    expect(await stage.facts.sandboxes()).toEqual([]);
+    await stage.start();
+    await stage.connected('devin-a');
+    expect(await stage.run('devin-a', 'cat file')).toBe('kept\n');
+  });
+
   it('D1, T2: reattaches to the same remote when the index is lost', async () => {
     await using stage = await Stage.start();
     const pid = await stage.serve('devin-a');

@@ -238,10 +238,10 @@ describe('while suspending', () => {
 
   it('L7: obeys the suspend mode for sleeping sessions, never for a roll-over', () => {
     expect(plan({ record: stopped(), facts, sighting }, { suspendMode: 'keep' })).toBe('settle');
-    expect(plan({ record: stopped(), facts, sighting }, { suspendMode: 'discard' })).toBe('destroy');
-    expect(plan({ record: stopped({ ending: 'roll-over' }), facts }, { suspendMode: 'discard' })).toBe(
-      'archive',
-    );
+    for (const ending of ['roll-over', 'drain', 'give-up', 'yield'] as const) {
+      const record = stopped({ ending, ownerConfirmed: true });
+      expect(plan({ record, facts }, { suspendMode: 'discard' }), ending).toBe('archive');
+    }
   });
 
   it('Q10: waits for the new holder before it touches a sandbox that it has lost', () => {
@@ -274,6 +274,30 @@ describe('while asleep', () => {
   });
 });
 
+describe('where nothing of a sleeping session is kept', () => {
+  const discard = { suspendMode: 'discard' } as const;
+  const sighting = sightingOf('suspend');
+
+  it('L7: gives a session up that falls asleep, whether its machine is at work or still on its way', () => {
+    expect(plan({ record: serving(), sighting, facts: running }, discard)).toBe('terminate');
+    expect(plan({ record: record('preparing', { sandboxId: 'sb-1' }), sighting }, discard)).toBe('terminate');
+  });
+
+  it('L7: keeps the work of a session that nobody has put to sleep', () => {
+    const facts: Facts = { ...running, remote: 'exited', looksSinceExit: DEFAULT_RULES.exitLooks };
+    expect(plan({ record: serving(), facts }, discard)).toBe('stop-remote (suspend)');
+    expect(plan({ record: serving(), facts: running, draining: true }, discard)).toBe('stop-remote (drain)');
+    const ordered = serving({ order: 'suspend' });
+    expect(plan({ record: ordered, sighting, facts: running }, discard)).toBe('stop-remote (suspend)');
+  });
+
+  it('L7: keeps what was archived before until its time is over', () => {
+    const archive = { snapshotId: 's-1', takenAt: NOW, sandboxId: 'sb-0' };
+    expect(plan({ record: record('suspended', { archive }), sighting, ours: false }, discard)).toBe('wait');
+    expect(plan({ record: record('claimed', { archive }), sighting }, discard)).toBe('withdraw (suspend)');
+  });
+});
+
 describe('ordered by hand', () => {
   const kept = record('suspended', { sandboxId: 'sb-1', kept: true });
 
@@ -292,6 +316,15 @@ describe('ordered by hand', () => {
     const asleep = record('suspended', { order: 'terminate' });
     expect(plan({ record: asleep, sighting, ours: false })).not.toBe('terminate');
     expect(plan({ record: asleep, sighting: sightingOf('yield'), ours: false })).toBe('forget');
+  });
+
+  it('O8: stops deleting when another daemon has the session by now; never when Devin has ended it', () => {
+    const ordered = record('terminating', { order: 'terminate' });
+    const first = { gist: 'elsewhere' as const, looks: 1 };
+    expect(plan({ record: ordered, sighting: first, ours: false })).toBe('look');
+    expect(plan({ record: ordered, sighting: sightingOf('yield'), ours: false })).toBe('forget');
+    expect(plan({ record: record('terminating'), sighting: sightingOf('yield') })).toBe('terminate');
+    expect(plan({ record: ordered, sighting: sightingOf('terminate') })).toBe('terminate');
   });
 
   it('O8: deletes what Devin has ended, whatever was ordered', () => {

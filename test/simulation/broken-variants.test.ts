@@ -1,7 +1,7 @@
 /** The harness proves itself: daemons that are broken on purpose, each of which it must catch. */
 import { describe, expect, it } from 'vitest';
 import { BROKEN } from './broken-variants.ts';
-import { profileOf } from './profile.ts';
+import { worldOf } from './profile.ts';
 import { run } from './run.ts';
 
 /** Worlds in which a broken daemon must show itself. */
@@ -11,7 +11,7 @@ describe('a broken daemon is caught when it', () => {
   for (const { variant, breaks } of BROKEN) {
     it(variant.name, async () => {
       for (let seed = 1; seed <= MOST_SEEDS; seed += 1) {
-        const { violation } = await run({ profile: profileOf(seed), variant });
+        const { violation } = await run({ profile: worldOf(seed), variant });
         if (violation === undefined) continue;
         console.log(`${variant.name}: caught after ${seed} seeds: ${violation}`);
         expect(breaks).toContain(violation.split(':', 1)[0]);

@@ -6,12 +6,15 @@ import { describeError, DvoError } from '../../src/lib/errors.ts';
 import type { Logger, LogFields } from '../../src/lib/log.ts';
 import { noTracer } from '../../src/lib/tracer.ts';
 import { DEFAULT_LIMITS, type Identity } from '../../src/orchestrator/context.ts';
+import { giveOrder } from '../../src/orchestrator/give-order.ts';
 import { Motor, type MotorParts } from '../../src/orchestrator/motor.ts';
 import type { Recorder } from '../../src/orchestrator/recorder.ts';
 import { QueueInformer } from '../../src/outposts/queue.ts';
 import { LOOKS_APART_MS } from '../../src/outposts/sightings.ts';
+import type { OrderAnswer } from '../../src/ops/orders.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
 import { nextStep, type Planner } from '../../src/session/plan.ts';
+import type { Order } from '../../src/session/session.ts';
 import { openSessionIndex, type SessionIndex } from '../../src/state/session-index.ts';
 import { DiskWorld } from './disk-world.ts';
 import { Draw } from './draw.ts';
@@ -37,6 +40,7 @@ export class DaemonHost {
   #life: Life = { alive: false };
   #runs = 0;
   motor: Motor | undefined;
+  #give: ((sessionId: string, order: Order) => Promise<OrderAnswer>) | undefined;
   lostDisk = false;
 
   constructor(world: World, id: string) {
@@ -68,9 +72,25 @@ export class DaemonHost {
     this.#gone(this.#draw.between(200, this.#draw.pick([2_000, 60_000, 400_000])));
   }
 
+  /** Orders something by hand. Answers the order that the session's record bears then. */
+  order(sessionId: string, order: Order): Order | undefined {
+    if (!this.#life.alive || this.#give === undefined) return undefined;
+    const note = (text: string): void =>
+      this.#world.note(this.id, `${sessionId} ordered to ${order}: ${text}`);
+    this.#give(sessionId, order).then(note, (error: unknown) => note(describeError(error)));
+    return this.motor?.records.get(this.#identity.nameOf(sessionId))?.order;
+  }
+
+  /** While it is dead its disk is not looked at. */
+  mayYetDo(sessionId: string, order: Order): boolean {
+    if (this.motor === undefined) return true;
+    return this.motor.records.get(this.#identity.nameOf(sessionId))?.order === order;
+  }
+
   #gone(backInMs: number): void {
     this.#life.alive = false;
     this.motor = undefined;
+    this.#give = undefined;
     const { faults, scheduler } = this.#world;
     const loss = faults.chance('disk-loss', this.id, faults.intensity.diskLoss);
     if (loss !== undefined) {
@@ -153,6 +173,15 @@ export class DaemonHost {
     const parts = this.#parts({ line, clock, random, log, index, disk });
     const motor = new Motor(this.#world.variant?.parts?.(parts) ?? parts, this.#planner());
     this.motor = motor;
+    this.#give = async (sessionId, order) => {
+      const answer = giveOrder(
+        { records: motor.records, identity: this.#identity, clock, log },
+        sessionId,
+        order,
+      );
+      motor.wake(sessionId);
+      return await answer;
+    };
     motor.start();
   }
 

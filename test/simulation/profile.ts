@@ -24,6 +24,8 @@ export interface Profile {
   readonly queue: QueueHabits;
   readonly platform: PlatformHabits;
   readonly rules: Rules;
+  /** How likely a person orders a session away by hand, per pace of its user. */
+  readonly orders: number;
 }
 
 const MILD: Intensity = {
@@ -60,6 +62,20 @@ const WILD: Intensity = {
 };
 
 export function profileOf(seed: number): Profile {
+  return withOperator(worldOf(seed));
+}
+
+/** A person runs the daemons, who may give orders by hand, and may want nothing kept of sleeping sessions. */
+function withOperator(profile: Profile): Profile {
+  const draw = new Draw(profile.seed, 'operator');
+  const orders = draw.pick([0, 0, 0.005, 0.02]);
+  const keepsNothing = draw.chance(0.06);
+  const rules: Rules = keepsNothing ? { ...profile.rules, suspendMode: 'discard' } : profile.rules;
+  return { ...profile, orders, rules };
+}
+
+/** Without a person: nothing but faults. */
+export function worldOf(seed: number): Profile {
   const draw = new Draw(seed, 'profile');
   const intensity = draw.pick([CALM, MILD, MILD, ROUGH, ROUGH, ROUGH, WILD]);
   const users = draw.between(1, 6);
@@ -98,6 +114,7 @@ export function profileOf(seed: number): Profile {
       retentionMs: 3_600_000,
       suspendMode: draw.chance(0.9) ? 'snapshot' : 'keep',
     },
+    orders: 0,
   };
 }
 
@@ -105,7 +122,8 @@ export function profileOf(seed: number): Profile {
 export function dayOf(seed: number): Profile {
   const hour = 3_600_000;
   return {
-    ...profileOf(seed),
+    ...worldOf(seed),
+    orders: 0.002,
     daemons: ['alpha'],
     users: 100,
     maxSessions: 25,

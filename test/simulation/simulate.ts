@@ -1,8 +1,8 @@
 /**
  * `npm run simulate -- --seed N` replays one seed and prints its history, made small when an invariant breaks (`--whole`:
- * as it was; `--day`: a hundred sessions). `--minutes M` runs fresh seeds; `--from N --count C` runs those.
+ * as it was; `--day`: a hundred sessions; `--unattended`: without a person who gives orders). `--minutes M` runs fresh seeds; `--from N --count C` runs those.
  */
-import { dayOf, profileOf } from './profile.ts';
+import { dayOf, profileOf, worldOf } from './profile.ts';
 import { run } from './run.ts';
 import { shrink } from './shrink.ts';
 import { Tally } from './tally.ts';
@@ -16,11 +16,13 @@ const { values } = parseArgs({
     count: { type: 'string' },
     whole: { type: 'boolean', default: false },
     day: { type: 'boolean', default: false },
+    unattended: { type: 'boolean', default: false },
   },
 });
 
 async function replay(seed: number): Promise<number> {
-  const profile = values.day ? dayOf(seed) : profileOf(seed);
+  const profileFor = values.day ? dayOf : values.unattended ? worldOf : profileOf;
+  const profile = profileFor(seed);
   let outcome = await run({ profile });
   console.log(JSON.stringify(profile, undefined, 1));
   if (outcome.violation !== undefined && !values.whole) {

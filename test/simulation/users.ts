@@ -2,7 +2,10 @@
  * One session's life as its user makes it: it waits for a machine, works (writes numbered files), sleeps, wakes and
  * ends. The user also checks, whenever a new remote serves, that everything is still there.
  */
+import { ORDERS } from '../../src/session/session.ts';
+import type { DaemonHost } from './daemon-host.ts';
 import { Draw } from './draw.ts';
+import type { Sandbox } from './platform-world.ts';
 import type { World } from './world.ts';
 
 type State = 'before' | 'waiting' | 'falling-asleep' | 'asleep' | 'over';
@@ -23,6 +26,8 @@ export class User {
   #doneAt: number | undefined;
   /** When `suspended` last showed up although it went on. */
   flashedAt: number | undefined;
+  /** Whose order to delete everything may still be carried out. */
+  readonly #orderedGone = new Set<DaemonHost>();
   /** What it waits for began then. */
   waitsSince = 0;
 
@@ -69,9 +74,32 @@ export class User {
     const { profile, scheduler } = this.#world;
     scheduler.after(this.#draw.between(...profile.paceMs), () => {
       if (this.#state === 'over') return;
+      this.#order();
       this.#act();
       this.#later();
     });
+  }
+
+  /** A person has enough of it. */
+  #order(): void {
+    const { faults, profile, hosts } = this.#world;
+    const draw = faults.chance('order', this.sessionId, profile.orders);
+    if (draw === undefined) return;
+    const host = draw.pick(hosts);
+    const order = host.order(this.sessionId, draw.pick(ORDERS));
+    if (order !== 'terminate') return;
+    this.expectNothing();
+    this.#orderedGone.add(host);
+  }
+
+  /** What is written in there may go any moment: its daemon has been told to delete everything. */
+  #isOrderedGone({ remote }: Sandbox): boolean {
+    for (const host of this.#orderedGone) {
+      if (host.mayYetDo(this.sessionId, 'terminate')) {
+        if (host.acceptorId === remote?.acceptorId) return true;
+      } else this.#orderedGone.delete(host);
+    }
+    return false;
   }
 
   #act(): void {
@@ -81,13 +109,13 @@ export class User {
     if (this.#state !== 'waiting' || sandbox === undefined) return;
     if (this.#servedBy !== sandbox.remote) {
       this.#servedBy = sandbox.remote;
-      this.#checkFiles(sandbox.id, sandbox.volume.files);
+      this.#checkFiles(sandbox);
     }
     queue.setStatus(this.sessionId, 'running');
     this.#written += 1;
     const file = `${this.sessionId}/${this.#written}`;
     sandbox.volume.files.add(file);
-    this.expected.add(file);
+    if (!this.#isOrderedGone(sandbox)) this.expected.add(file);
     this.#goal -= 1;
     this.waitsSince = this.#world.scheduler.now;
     if (this.#goal <= 0) {
@@ -110,7 +138,9 @@ export class User {
     if (faults.chance('flash', this.sessionId, faults.intensity.flash) !== undefined) this.#flash();
   }
 
-  #checkFiles(where: string, files: ReadonlySet<string>): void {
+  #checkFiles(sandbox: Sandbox): void {
+    const { id: where } = sandbox;
+    const { files } = sandbox.volume;
     const missing = [...this.expected].filter((file) => !files.has(file));
     if (missing.length > 0) {
       this.#world.violate(
@@ -122,7 +152,7 @@ export class User {
     if (foreign.length > 0)
       this.#world.violate('4', `${this.sessionId} finds ${foreign.join(', ')} in ${where}`);
     this.#world.note(this.sessionId, `is served in ${where} with ${files.size} files`);
-    this.expected = new Set(files);
+    this.expected = this.#isOrderedGone(sandbox) ? new Set() : new Set(files);
   }
 
   /** `suspended` shows up for a moment in a session that goes on. */
@@ -155,7 +185,9 @@ export class User {
       this.#restingSince = scheduler.now;
     });
     scheduler.after(status, () => {
-      if (this.#state !== 'over') queue.setStatus(this.sessionId, 'suspended');
+      if (this.#state === 'over') return;
+      if (this.#world.rules.suspendMode === 'discard') this.expectNothing();
+      queue.setStatus(this.sessionId, 'suspended');
     });
     scheduler.after(gone, () => {
       if (this.#state === 'asleep') queue.remove(this.sessionId);

@@ -201,8 +201,8 @@ export class World {
     if (remote.exitCode !== STOPPED || user?.state !== 'waiting' || user.flashedAt === undefined) return;
     if (this.scheduler.now - user.flashedAt > 6_000) return;
     for (const host of this.hosts.filter((one) => one.acceptorId === remote.acceptorId)) {
-      const ending = host.motor?.records.get(sandbox.tags[0] ?? '')?.ending;
-      if (ending === 'suspend')
+      const { ending, order } = host.motor?.records.get(sandbox.tags[0] ?? '') ?? {};
+      if (ending === 'suspend' && order === undefined)
         this.violate('flash', `${user.sessionId} was at work in ${sandbox.id} and was stopped`);
     }
   }

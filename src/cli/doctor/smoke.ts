@@ -58,7 +58,7 @@ export function smokeChecks(parts: SmokeParts): readonly Check[] {
     },
     {
       id: 'smoke-wake',
-      title: 'it wakes with its file',
+      title: parts.suspendMode === 'discard' ? 'it wakes with an empty workspace' : 'it wakes with its file',
       needs: ['smoke-sleep'],
       run: (signal) => smoke.awake(file, signal),
     },
@@ -141,11 +141,13 @@ class Smoke {
     tell('In Devin, put the session to sleep; or leave it alone until it sleeps by itself');
     return await this.#until('the session did not fall asleep', SLEEP_MS, signal, async () => {
       const session = this.#session(await this.#look());
-      if (session?.stage !== 'suspended') return undefined;
+      const sleeps = suspendMode === 'discard' ? session === undefined : session?.stage === 'suspended';
+      if (!sleeps) return undefined;
       if (suspendMode === 'keep')
-        return pass(`its sandbox ${session.sandboxId} is kept, as SUSPEND_MODE says`);
+        return pass(`its sandbox ${session?.sandboxId} is kept, as SUSPEND_MODE says`);
       if ((await this.#sandboxes(signal)).length > 0) return undefined;
-      this.#archiveId = session.archive?.snapshotId;
+      if (suspendMode === 'discard') return pass('nothing of it is kept, as SUSPEND_MODE says');
+      this.#archiveId = session?.archive?.snapshotId;
       if (this.#archiveId !== undefined) return pass(`archive ${this.#archiveId}, no sandbox`);
       return fail(
         'it sleeps without an archive',
@@ -155,12 +157,17 @@ class Smoke {
   }
 
   async awake(file: string, signal: AbortSignal): Promise<Finding> {
-    this.#parts.tell(`In Devin, send the session:\n  Run exactly this, then wait for me: cat ${file}`);
+    const { suspendMode, tell } = this.#parts;
+    tell(`In Devin, send the session:\n  Run exactly this, then wait for me: cat ${file}`);
     return await this.#until('the session was not served again', PERSON_MS, signal, async () => {
       const session = this.#session(await this.#look());
       if (session?.stage !== 'serving' || session.sandboxId === undefined) return undefined;
       this.#sandboxId = session.sandboxId;
       const path = await this.#find(session.sandboxId, file, signal);
+      if (suspendMode === 'discard')
+        return path === undefined
+          ? pass(`in ${session.sandboxId}`)
+          : fail(`${path} is in ${session.sandboxId}`, BUG);
       return path === undefined
         ? fail(
             `${file} is not in ${session.sandboxId}`,

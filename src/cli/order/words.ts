@@ -7,7 +7,7 @@ export function question({ sessionId, stage }: SessionView, order: Order): strin
   const alive = stage === 'suspended' || stage === 'terminating' ? '' : ` ${ALIVE}`;
   switch (order) {
     case 'suspend':
-      return `${sessionId} (${stage}): stop it, archive its workspace and destroy its sandbox, as SUSPEND_MODE says?${alive}`;
+      return `${sessionId} (${stage}): stop it, and archive its workspace and destroy its sandbox (or keep it, where SUSPEND_MODE says so)?${alive}`;
     case 'release':
       return `${sessionId} (${stage}): stop it, archive its workspace, destroy its sandbox and give it back to the queue?${alive}`;
     case 'terminate':

@@ -61,15 +61,25 @@ export async function target(ctx: StepContext): Promise<Target> {
   return { sandboxId, paths: info.paths };
 }
 
-/** A create may be on its way this long, also when its asker has died meanwhile. */
+/** A request may be on its way this long, also when its asker has died meanwhile. */
 const IN_FLIGHT_MS = 5_000;
 
 /** A create that was asked for so recently that its sandbox may not be listed yet: when to look again. */
 export function createUnsettled(ctx: StepContext): StepResult {
   const { createAskedAt } = ctx.record;
-  if (createAskedAt === undefined) return undefined;
+  return createAskedAt === undefined ? undefined : unsettled(ctx, createAskedAt);
+}
+
+/** The same of an archive: one that nobody knows of would never be deleted. */
+export function archiveUnsettled(ctx: StepContext): StepResult {
+  const { archiving } = ctx.record;
+  const isOpen = archiving !== undefined && archiving.retryAt === undefined && archiving.unsupported !== true;
+  return isOpen ? unsettled(ctx, archiving.askedAt) : undefined;
+}
+
+function unsettled(ctx: StepContext, askedAt: number): StepResult {
   const { listLagMs } = ctx.deps.provider.capabilities;
-  const visibleAt = createAskedAt + IN_FLIGHT_MS + listLagMs;
+  const visibleAt = askedAt + IN_FLIGHT_MS + listLagMs;
   return ctx.now < visibleAt
     ? { again: Math.min(visibleAt, ctx.now + Math.max(250, listLagMs / 4)) }
     : undefined;

@@ -98,7 +98,8 @@ export async function destroy(ctx: StepContext): Promise<StepResult> {
   }
   ctx.lane.sandbox = undefined;
   ctx.facts({ sandbox: 'none', remote: 'unknown' });
-  await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending') });
+  // One that was kept while its session slept takes no slot to its end either.
+  await ctx.save({ clear: OF_THE_SANDBOX.filter((key) => key !== 'ending' && key !== 'kept') });
   return undefined;
 }
 
