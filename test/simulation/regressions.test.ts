@@ -75,6 +75,7 @@ const FOUND_ATTENDED: readonly (readonly [seed: number, fault: string])[] = [
     'an order to delete was carried out by a daemon that had not heard that another one had the session',
   ],
   [1_796_637_142_704, 'an order that a daemon came back to deleted what another one had archived since'],
+  [1_796_637_139_129, 'the archive of a sandbox that was taken over and then lost was never found again'],
   [1_796_636_295_275, 'an archive on its way when the daemon died was left when its session ended'],
 ];
 

@@ -92,6 +92,20 @@ export async function salvage(ctx: StepContext): Promise<StepResult> {
   return ours.some((snapshot) => snapshot.state === 'creating') ? { again: ctx.now + LOOK_MS } : undefined;
 }
 
+/** A sandbox that was taken over, and was lost before it was archived here: its holder before us may have archived it. */
+export async function inherit(ctx: StepContext, sandboxId: string): Promise<void> {
+  const { provider, limits } = ctx.deps;
+  if (ctx.record.archive !== undefined) return;
+  const all = await provider.snapshots(sandboxId, ctx.call(limits.platformMs));
+  const [newest] = all
+    .filter(({ state }) => state === 'ready')
+    .sort((left, right) => (right.createdAt ?? 0) - (left.createdAt ?? 0));
+  if (newest === undefined) return;
+  const archive = { snapshotId: newest.id, takenAt: newest.createdAt ?? 0, sandboxId };
+  await ctx.save(archived(ctx.record, archive));
+  ctx.log.info('archive found by name', { archive: newest.id, takenAt: archive.takenAt });
+}
+
 async function conclude(
   ctx: StepContext,
   intent: ArchiveIntent,

@@ -8,7 +8,7 @@ import { coolDownMs, leftAlone } from '../../session/admission.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Ending, SessionRecord } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
-import { archivesByName, deleteArchives, salvage } from './archive.ts';
+import { archivesByName, deleteArchives, inherit, salvage } from './archive.ts';
 import { destroySpares, noteLoss } from './ensure-sandbox.ts';
 import { findSandboxes } from './find-sandbox.ts';
 import { createUnsettled, inspect, releaseClaim, sandboxFact, target, type StepResult } from './step.ts';
@@ -177,6 +177,7 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
     }
     const pending = await salvage(ctx);
     if (pending !== undefined) return pending;
+    await inherit(ctx, record.sandboxId);
     noteLoss(ctx, info);
   }
   switch (record.ending ?? 'suspend') {
