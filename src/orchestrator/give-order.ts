@@ -28,7 +28,8 @@ export async function giveOrder(
   const record = records.get(name);
   if (record === undefined) return 'unknown';
   if (isDone(record, order)) return 'done';
-  records.put(name, amend(record, { set: { order } }, clock.now()));
+  const now = clock.now();
+  records.put(name, amend(record, { set: { order, orderedAt: now } }, now));
   await records.commit();
   log.info('ordered by hand', { session: sessionId, sandbox: name, order });
   return 'ordered';

@@ -163,6 +163,8 @@ export interface SessionRecord {
   readonly lastError?: SessionFault;
   /** Given by hand and not carried out yet. */
   readonly order?: Order;
+  /** When the order was given: what another daemon has made since is none of its business. */
+  readonly orderedAt?: number;
 }
 
 export interface SessionFault {

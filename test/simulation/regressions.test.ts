@@ -76,6 +76,8 @@ const FOUND_ATTENDED: readonly (readonly [seed: number, fault: string])[] = [
   ],
   [1_796_637_142_704, 'an order that a daemon came back to deleted what another one had archived since'],
   [1_796_637_139_129, 'the archive of a sandbox that was taken over and then lost was never found again'],
+  [1_796_640_831_410, 'an order that waited deleted what another daemon had archived after it'],
+  [1_796_639_226_113, 'an archive of a sandbox before the kept one was left when its session expired'],
   [1_796_636_295_275, 'an archive on its way when the daemon died was left when its session ended'],
 ];
 

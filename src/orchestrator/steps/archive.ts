@@ -92,18 +92,19 @@ export async function salvage(ctx: StepContext): Promise<StepResult> {
   return ours.some((snapshot) => snapshot.state === 'creating') ? { again: ctx.now + LOOK_MS } : undefined;
 }
 
-/** A sandbox that was taken over, and was lost before it was archived here: its holder before us may have archived it. */
-export async function inherit(ctx: StepContext, sandboxId: string): Promise<void> {
-  const { provider, limits } = ctx.deps;
-  if (ctx.record.archive !== undefined) return;
-  const all = await provider.snapshots(sandboxId, ctx.call(limits.platformMs));
-  const [newest] = all
-    .filter(({ state }) => state === 'ready')
-    .sort((left, right) => (right.createdAt ?? 0) - (left.createdAt ?? 0));
+/**
+ * For a sandbox that was taken over and never archived here: what its holder before us archived is the session's newest
+ * archive, and ours to delete.
+ */
+export async function inherit(ctx: StepContext, found: readonly NamedArchive[]): Promise<void> {
+  const [newest] = found
+    .filter(({ snapshot }) => snapshot.state === 'ready')
+    .sort((left, right) => (right.snapshot.createdAt ?? 0) - (left.snapshot.createdAt ?? 0));
   if (newest === undefined) return;
-  const archive = { snapshotId: newest.id, takenAt: newest.createdAt ?? 0, sandboxId };
-  await ctx.save(archived(ctx.record, archive));
-  ctx.log.info('archive found by name', { archive: newest.id, takenAt: archive.takenAt });
+  const { snapshot, sandboxId } = newest;
+  const takenAt = snapshot.createdAt ?? 0;
+  await ctx.save(archived(ctx.record, { snapshotId: snapshot.id, takenAt, sandboxId }));
+  ctx.log.info('archive found by name', { archive: snapshot.id, takenAt });
 }
 
 async function conclude(
@@ -171,11 +172,16 @@ export async function archivesByName(
   const made = await provider.list({ tags: [ctx.lane.name], include: 'all' }, ctx.call(limits.platformMs));
   const found: NamedArchive[] = [];
   for (const sandboxId of new Set([...also, ...made.map(({ id }) => id)])) {
-    if (sandboxId === undefined) continue;
-    const snapshots = await provider.snapshots(sandboxId, ctx.call(limits.platformMs));
-    found.push(...snapshots.map((snapshot) => ({ sandboxId, snapshot })));
+    if (sandboxId !== undefined) found.push(...(await archivesOf(ctx, sandboxId)));
   }
   return found;
+}
+
+/** All archives, in every state, of one sandbox. */
+export async function archivesOf(ctx: StepContext, sandboxId: string): Promise<readonly NamedArchive[]> {
+  const { provider, limits } = ctx.deps;
+  const snapshots = await provider.snapshots(sandboxId, ctx.call(limits.platformMs));
+  return snapshots.map((snapshot) => ({ sandboxId, snapshot }));
 }
 
 /** Deletes for good. One that is not there any more counts as deleted. */

@@ -65,7 +65,7 @@ async function stepBack(ctx: StepContext): Promise<void> {
   if (record.archive === undefined && record.kept !== true) await ctx.remove();
   else {
     // To let go was the order, and it is let go of; only deleting it is still to do.
-    const clear = record.order === 'terminate' ? [] : (['order'] as const);
+    const clear = record.order === 'terminate' ? [] : (['order', 'orderedAt'] as const);
     await ctx.save(enter('suspended', ctx.now, { clear }));
   }
 }

@@ -8,7 +8,7 @@ import { coolDownMs, leftAlone } from '../../session/admission.ts';
 import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Ending, SessionRecord } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
-import { archivesByName, deleteArchives, inherit, salvage } from './archive.ts';
+import { archivesByName, archivesOf, deleteArchives, inherit, salvage } from './archive.ts';
 import { destroySpares, noteLoss } from './ensure-sandbox.ts';
 import { findSandboxes } from './find-sandbox.ts';
 import { createUnsettled, inspect, releaseClaim, sandboxFact, target, type StepResult } from './step.ts';
@@ -177,7 +177,7 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
     }
     const pending = await salvage(ctx);
     if (pending !== undefined) return pending;
-    await inherit(ctx, record.sandboxId);
+    if (record.archive === undefined) await inherit(ctx, await archivesOf(ctx, record.sandboxId));
     noteLoss(ctx, info);
   }
   switch (record.ending ?? 'suspend') {
@@ -202,6 +202,8 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
 
 async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
   await releaseClaim(ctx);
+  // The kept sandbox holds more than any archive under its name.
+  if (kept && ctx.record.archive === undefined) await inherit(ctx, await archivesByName(ctx));
   const { record } = ctx;
   ordered(ctx);
   if (record.archive === undefined && !kept) {
@@ -211,7 +213,7 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
     return undefined;
   }
   const ofTheSandbox = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
-  const clear = [...ofTheSandbox, 'order' as const];
+  const clear = [...ofTheSandbox, 'order' as const, 'orderedAt' as const];
   await ctx.save(
     enter('suspended', ctx.now, { set: { launches: 0, ...(kept ? { kept: true } : {}) }, clear }),
   );

@@ -68,10 +68,10 @@ async function goners(
   why: GiveUp,
   destroyed: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
-  const { archive, sandboxId, stageSince, obsolete } = ctx.record;
+  const { archive, sandboxId, orderedAt = 0, obsolete } = ctx.record;
   const found = await archivesByName(ctx, [sandboxId, archive?.sandboxId]);
   const ours = found.find(({ snapshot }) => snapshot.id === archive?.snapshotId)?.snapshot.createdAt;
-  const before = Math.max(ours ?? 0, why === 'ordered' ? stageSince - CLOCKS_APART_MS : 0);
+  const before = Math.max(ours ?? 0, why === 'ordered' ? orderedAt - CLOCKS_APART_MS : 0);
   const ids = new Set(obsolete ?? []);
   if (archive !== undefined) ids.add(archive.snapshotId);
   for (const { snapshot, sandboxId: source } of found) {
