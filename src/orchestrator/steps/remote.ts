@@ -87,6 +87,8 @@ export async function launch(ctx: StepContext): Promise<StepResult> {
   const launchId = random.id();
   const launches = record.launches + 1;
   await ctx.save({ set: { launches, remote: { launchId, sha, launchedAt: ctx.now } }, clear: ['fresh'] });
+  // What was seen to exit is the remote before this one, which may live although the launch seems to fail.
+  ctx.facts({ remote: 'unknown' });
   const report = await remote.launch(
     place,
     {
