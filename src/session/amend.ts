@@ -23,6 +23,9 @@ export function enter(stage: Stage, now: number, change: Change = {}): Change {
   return { ...change, set: { failures: 0, ...change.set, stage, stageSince: now } };
 }
 
+/** What a person has ordered, once it is done. */
+export const OF_THE_ORDER: readonly Clearable[] = ['order', 'orderedAt'];
+
 /** What belongs to one sandbox and means nothing for the next. */
 export const OF_THE_SANDBOX: readonly Clearable[] = [
   'sandboxId',

@@ -55,7 +55,7 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
   kept: z.boolean().exactOptional(),
   lastError: z.object({ at: time, step: z.string(), message: z.string() }).exactOptional(),
   order: z.enum(ORDERS).exactOptional(),
-  orderedAt: z.number().exactOptional(),
+  orderedAt: time.exactOptional(),
 });
 
 export const FAILURES: z.ZodType<FailureHistory> = z.object({

@@ -1,6 +1,7 @@
 /**
  * `npm run simulate -- --seed N` replays one seed and prints its history, made small when an invariant breaks (`--whole`:
- * as it was; `--day`: a hundred sessions; `--unattended`: without a person who gives orders). `--minutes M` runs fresh seeds; `--from N --count C` runs those.
+ * as it was; `--day`: a hundred sessions; `--unattended`: without a person who gives orders). `--minutes M` runs fresh
+ * seeds; `--from N --count C` runs those.
  */
 import { dayOf, profileOf, worldOf } from './profile.ts';
 import { run } from './run.ts';

@@ -139,8 +139,8 @@ export class User {
   }
 
   #checkFiles(sandbox: Sandbox): void {
-    const { id: where } = sandbox;
-    const { files } = sandbox.volume;
+    const { id: where, volume } = sandbox;
+    const { files } = volume;
     const missing = [...this.expected].filter((file) => !files.has(file));
     if (missing.length > 0) {
       this.#world.violate(

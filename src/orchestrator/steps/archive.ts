@@ -8,7 +8,7 @@
 import { isGone, isProviderError, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
 import { archived, withObsolete } from '../../session/amend.ts';
-import type { ArchiveIntent } from '../../session/session.ts';
+import type { Archive, ArchiveIntent } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import type { StepResult } from './step.ts';
 
@@ -97,14 +97,26 @@ export async function salvage(ctx: StepContext): Promise<StepResult> {
  * archive, and ours to delete.
  */
 export async function inherit(ctx: StepContext, found: readonly NamedArchive[]): Promise<void> {
-  const [newest] = found
-    .filter(({ snapshot }) => snapshot.state === 'ready')
-    .sort((left, right) => (right.snapshot.createdAt ?? 0) - (left.snapshot.createdAt ?? 0));
+  const [newest] = readyOf(found);
   if (newest === undefined) return;
-  const { snapshot, sandboxId } = newest;
-  const takenAt = snapshot.createdAt ?? 0;
-  await ctx.save(archived(ctx.record, { snapshotId: snapshot.id, takenAt, sandboxId }));
-  ctx.log.info('archive found by name', { archive: snapshot.id, takenAt });
+  await ctx.save(archived(ctx.record, newest));
+  noteFound(ctx, newest);
+}
+
+/** Those that can be restored, newest first, by the platform's clock. */
+export function readyOf(found: readonly NamedArchive[]): readonly Archive[] {
+  return found
+    .filter(({ snapshot }) => snapshot.state === 'ready')
+    .map(({ snapshot, sandboxId }) => ({
+      snapshotId: snapshot.id,
+      takenAt: snapshot.createdAt ?? 0,
+      sandboxId,
+    }))
+    .sort((left, right) => right.takenAt - left.takenAt);
+}
+
+export function noteFound(ctx: StepContext, { snapshotId, takenAt }: Archive): void {
+  ctx.log.info('archive found by name', { archive: snapshotId, takenAt });
 }
 
 async function conclude(

@@ -7,7 +7,7 @@ import { describeError, DvoError } from '../../lib/errors.ts';
 import { enter, OF_THE_SANDBOX, withObsolete } from '../../session/amend.ts';
 import type { Archive } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
-import { archivesByName, salvage, type NamedArchive } from './archive.ts';
+import { archivesByName, noteFound, readyOf, salvage } from './archive.ts';
 import { findSandboxes, type Found } from './find-sandbox.ts';
 import { createUnsettled, inspect, sandboxFact, stillHeld, type StepResult } from './step.ts';
 
@@ -227,7 +227,7 @@ async function chooseArchive(ctx: StepContext): Promise<Choice> {
   if (newest === undefined || newest.snapshotId === recordedId) {
     return { archive: record.archive, older };
   }
-  ctx.log.info('archive found by name', { archive: newest.snapshotId, takenAt: newest.takenAt });
+  noteFound(ctx, newest);
   return { archive: newest, older };
 }
 
@@ -239,21 +239,17 @@ interface Archives {
 
 /** The archives of all sandboxes of this name. */
 async function findArchives(ctx: StepContext): Promise<Archives> {
-  const ready: Archive[] = [];
-  const failed: string[] = [];
-  const note = ({ snapshot, sandboxId }: NamedArchive): void => {
-    const takenAt = snapshot.createdAt ?? 0;
-    if (snapshot.state === 'ready') ready.push({ snapshotId: snapshot.id, takenAt, sandboxId });
-    if (snapshot.state === 'failed') failed.push(snapshot.id);
-  };
-  for (const found of await archivesByName(ctx)) note(found);
+  const found = [...(await archivesByName(ctx))];
   const { archive } = ctx.record;
   // Lists may lag, and the platform may have forgotten the sandbox before its archive.
-  if (archive !== undefined && !ready.some(({ snapshotId }) => snapshotId === archive.snapshotId)) {
+  if (archive !== undefined && !readyOf(found).some(({ snapshotId }) => snapshotId === archive.snapshotId)) {
     const snapshot = await recorded(ctx, archive);
-    if (snapshot !== undefined) note({ snapshot, sandboxId: archive.sandboxId });
+    if (snapshot !== undefined) found.push({ snapshot, sandboxId: archive.sandboxId });
   }
-  return { ready: ready.sort((left, right) => right.takenAt - left.takenAt), failed };
+  const failed = found
+    .filter(({ snapshot }) => snapshot.state === 'failed')
+    .map(({ snapshot }) => snapshot.id);
+  return { ready: readyOf(found), failed };
 }
 
 async function recorded(ctx: StepContext, archive: Archive): Promise<SnapshotInfo | undefined> {

@@ -5,7 +5,7 @@
 import { isGone } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
 import { coolDownMs, leftAlone } from '../../session/admission.ts';
-import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
+import { enter, OF_THE_ORDER, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Ending, SessionRecord } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, archivesOf, deleteArchives, inherit, salvage } from './archive.ts';
@@ -213,7 +213,7 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
     return undefined;
   }
   const ofTheSandbox = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
-  const clear = [...ofTheSandbox, 'order' as const, 'orderedAt' as const];
+  const clear = [...ofTheSandbox, ...OF_THE_ORDER];
   await ctx.save(
     enter('suspended', ctx.now, { set: { launches: 0, ...(kept ? { kept: true } : {}) }, clear }),
   );
