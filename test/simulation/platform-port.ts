@@ -34,6 +34,7 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
     });
   // A sandbox id depends on how many were made before, which would tie every draw to every other.
   const subjectOf = (id: string): string => platform.sandboxes.get(id)?.tags[0] ?? id;
+  const looks = new Map<string, number>();
   const notHere = (): never => {
     throw new Error('the motor does not run commands or move files by itself');
   };
@@ -45,12 +46,16 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
       ...(platform.habits.lifetimeMs === undefined ? {} : { lifetimeMs: platform.habits.lifetimeMs }),
     },
     list: (query, call) =>
-      ask('list', query.tags.join('+'), QUICK, call, () => platform.list(query.tags, query.include)),
+      ask('list', query.tags.join('+'), QUICK, call, () => {
+        for (const tag of query.tags) looks.set(tag, line.clock.now());
+        return platform.list(query.tags, query.include);
+      }),
     get: (id, call) => ask('get', subjectOf(id), QUICK, call, () => infoOf(platform.get(id))),
     create: (request, call) => {
-      const askedAt = line.clock.now();
-      return ask('create', request.tags[0] ?? '', CREATE, call, () =>
-        infoOf(platform.create(request.tags, request.restoreFrom, askedAt)),
+      const [name = ''] = request.tags;
+      const asked = { askedAt: line.clock.now(), lookedAt: looks.get(name) ?? 0 };
+      return ask('create', name, CREATE, call, () =>
+        infoOf(platform.create(request.tags, request.restoreFrom, asked)),
       );
     },
     snapshot: (id, call) => {

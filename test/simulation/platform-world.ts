@@ -43,6 +43,8 @@ export interface Sandbox {
   readonly createdAt: number;
   /** When its daemon asked for it. */
   readonly askedAt: number;
+  /** When that daemon, in this life, had last looked for others of its name. */
+  readonly lookedAt: number;
   startedAt: number | undefined;
   endedAt: number | undefined;
   readonly volume: Volume;
@@ -91,8 +93,6 @@ export class PlatformWorld {
   readonly #draw: Draw;
   readonly sandboxes = new Map<string, Sandbox>();
   readonly snapshots = new Map<string, Snapshot>();
-  /** The last tag of each create that was refused. */
-  readonly refused = new Set<string | undefined>();
   #watcher: PlatformWatcher | undefined;
   #made = 0;
   #archives = 0;
@@ -137,8 +137,12 @@ export class PlatformWorld {
     return sandbox;
   }
 
-  create(tags: readonly string[], restoreFrom: string | undefined, askedAt: number): Sandbox {
-    const volume = this.#initialVolume(restoreFrom, tags);
+  create(
+    tags: readonly string[],
+    restoreFrom: string | undefined,
+    asked: Pick<Sandbox, 'askedAt' | 'lookedAt'>,
+  ): Sandbox {
+    const volume = this.#initialVolume(restoreFrom);
     this.#made += 1;
     const { now } = this.#scheduler;
     const sandbox: Sandbox = {
@@ -148,7 +152,7 @@ export class PlatformWorld {
       reason: undefined,
       listedAt: now + this.#draw.between(0, this.habits.listLagMs),
       createdAt: now,
-      askedAt,
+      ...asked,
       startedAt: undefined,
       endedAt: undefined,
       volume,
@@ -160,7 +164,7 @@ export class PlatformWorld {
     return sandbox;
   }
 
-  #initialVolume(restoreFrom: string | undefined, tags: readonly string[]): Volume {
+  #initialVolume(restoreFrom: string | undefined): Volume {
     if (restoreFrom === undefined)
       return { files: new Set(), marker: undefined, condemned: undefined, binaries: new Set() };
     const snapshot = this.snapshots.get(restoreFrom);
@@ -169,7 +173,6 @@ export class PlatformWorld {
     }
     const broken = this.#faults.chance('restore-fails', restoreFrom, this.#faults.intensity.platform / 2);
     if (snapshot.state !== 'ready' || broken !== undefined) {
-      this.refused.add(tags.at(-1));
       throw new ProviderError('archive-failed', `archive ${restoreFrom} cannot be restored`);
     }
     return copyOf(snapshot.volume);

@@ -79,6 +79,10 @@ const FOUND_ATTENDED: readonly (readonly [seed: number, fault: string])[] = [
   [1_796_640_831_410, 'an order that waited deleted what another daemon had archived after it'],
   [1_796_639_226_113, 'an archive of a sandbox before the kept one was left when its session expired'],
   [1_796_641_615_102, 'the exit of the remote before it bore witness that a session at work was asleep'],
+  [
+    1_796_642_119_699,
+    'a create that was delivered twice and refused once was repeated beside what it had made',
+  ],
   [1_796_636_295_275, 'an archive on its way when the daemon died was left when its session ended'],
 ];
 

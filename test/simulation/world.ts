@@ -30,9 +30,6 @@ export interface WorldOptions {
   readonly users?: ReadonlySet<number>;
 }
 
-/** Between the list that shows no sandbox and the create, archives are looked for. */
-const LOOK_TO_ASK_MS = 10_000;
-
 export class World {
   readonly profile: Profile;
   readonly variant: Variant | undefined;
@@ -217,15 +214,13 @@ export class World {
       // One that came long after its asker had given up cannot have been waited for.
       if (other.createdAt - other.askedAt > 10_000) continue;
       // Of a request that arrived twice, and was answered, nobody knows the other one before lists show it.
-      if (this.#hasTwin(other) && other.listedAt > sandbox.askedAt - LOOK_TO_ASK_MS) continue;
+      if (this.#hasTwin(other) && other.listedAt > sandbox.lookedAt) continue;
       this.violate('P2', `${sandbox.id} was asked for although ${other.id} was there`);
     }
   }
 
   #hasTwin(sandbox: Sandbox): boolean {
     const [, , , createTag] = sandbox.tags;
-    // Its twin may have been refused, and that was the answer.
-    if (this.platform.refused.has(createTag)) return true;
     return [...this.platform.sandboxes.values()].some(
       (other) => other !== sandbox && createTag !== undefined && other.tags[3] === createTag,
     );

@@ -169,27 +169,24 @@ async function reachable(ctx: StepContext): Promise<readonly string[] | undefine
   return hosts;
 }
 
-/** What the failure says for certain is written down; what it leaves open stays open. */
+/**
+ * A failed create stays open, whatever it says: a refusal answers one copy of the request, and a relay may have
+ * delivered another. What was made shows in lists only later.
+ */
 async function afterFailedCreate(
   ctx: StepContext,
   error: unknown,
   archive: Archive | undefined,
 ): Promise<void> {
-  if (!isProviderError(error) || error.kind === 'ambiguous') {
-    // It may have been made at any time up to now, and shows in lists only later.
-    await ctx.save({ set: { createAskedAt: ctx.now } });
-    return;
-  }
   const unusable =
     archive !== undefined &&
+    isProviderError(error) &&
     (error.kind === 'archive-failed' || (error.kind === 'not-found' && error.reason !== undefined));
-  const tried = ctx.record.failures + 1;
-  if (!unusable || tried < RESTORE_TRIES) {
-    ctx.amend({ clear: ['createAskedAt'] });
-    return;
-  }
-  noteEmptyStart(ctx, describeError(error));
-  await ctx.save({ set: { startEmpty: true, failures: 0 }, clear: ['createAskedAt'] });
+  const givesUp = unusable && ctx.record.failures + 1 >= RESTORE_TRIES;
+  if (givesUp) noteEmptyStart(ctx, describeError(error));
+  await ctx.save({
+    set: { createAskedAt: ctx.now, ...(givesUp && { startEmpty: true, failures: 0 }) },
+  });
 }
 
 function noteEmptyStart(ctx: StepContext, error: string): void {
