@@ -41,7 +41,8 @@ const FAILED: Readonly<Partial<Record<StepName | 'remote', string>>> = {
   remote:
     'dvo logs shows its last words; it is launched again with growing waits, until REMOTE_RESTART_LIMIT',
   probe: 'the sandbox did not answer: see whether the platform is up',
-  'stop-remote': 'the remote could not be stopped: it is archived all the same after some tries',
+  'stop-remote':
+    'no command reaches the sandbox, so its remote may be at work: tried again; archived all the same after half an hour, or before its lifetime ends',
   checkpoint: 'the workspace could not be archived while it is served; tried again with growing waits',
   archive:
     'the workspace could not be archived: the sandbox and its work are kept, tried again with growing waits',

@@ -83,6 +83,14 @@ const FOUND_ATTENDED: readonly (readonly [seed: number, fault: string])[] = [
     1_796_642_119_699,
     'a create that was delivered twice and refused once was repeated beside what it had made',
   ],
+  [
+    1_796_643_383_938,
+    'a create that a death had left on its way was not waited for as long as it may take to show',
+  ],
+  [
+    1_796_643_378_209,
+    'a session at work in a sandbox that no command reached was archived at once, and lost what it wrote after that',
+  ],
   [1_796_636_295_275, 'an archive on its way when the daemon died was left when its session ended'],
 ];
 

@@ -4,8 +4,8 @@ import { dayOf, profileOf } from './profile.ts';
 import { run } from './run.ts';
 import { Tally } from './tally.ts';
 
-// The last two for rows of the state table that the others miss.
-const SEEDS = [...Array.from({ length: 160 }, (_, index) => index + 1), 167, 380];
+// The last one for a row of the state table that the others miss.
+const SEEDS = [...Array.from({ length: 160 }, (_, index) => index + 1), 310];
 const GROUP = 20;
 
 describe('the simulation', () => {

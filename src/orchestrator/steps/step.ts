@@ -62,7 +62,7 @@ export async function target(ctx: StepContext): Promise<Target> {
 }
 
 /** A request may be on its way this long, also when its asker has died meanwhile. */
-const IN_FLIGHT_MS = 5_000;
+const IN_FLIGHT_MS = 10_000;
 
 /** A create that was asked for so recently that its sandbox may not be listed yet: when to look again. */
 export function createUnsettled(ctx: StepContext): StepResult {

@@ -41,7 +41,7 @@ export async function withdraw(ctx: StepContext, ending: Ending): Promise<StepRe
 
 /** From here on the session is being taken down, and why is on disk. */
 export async function stopRemote(ctx: StepContext, ending: Ending): Promise<StepResult> {
-  const { remote, limits, rules } = ctx.deps;
+  const { remote, limits } = ctx.deps;
   if (ctx.record.stage !== 'suspending') {
     const clear = ['remoteStoppedAt', 'ownerConfirmed'] as const;
     await ctx.save(enter('suspending', ctx.now, { set: { ending }, clear }));
@@ -61,13 +61,28 @@ export async function stopRemote(ctx: StepContext, ending: Ending): Promise<Step
         ctx.facts({ sandbox: 'unknown' });
         return undefined;
       }
-      // A sandbox that no command reaches can still be archived; its end will end the remote.
-      if (ending === 'yield' || ctx.record.failures + 1 < rules.stepRetryLimit) throw error;
+      if (!isOverdue(ctx, ending)) throw error;
       ctx.log.error('remote could not be stopped; archiving all the same', { error: describeError(error) });
     }
   }
   await ctx.save({ set: { remoteStoppedAt: ctx.now, failures: 0 } });
   return undefined;
+}
+
+/** At half a minute each: longer than a platform's trouble usually lasts. */
+const UNREACHABLE_TRIES = 60;
+
+/**
+ * Whether to go on with a sandbox that no command reaches: it can still be archived, and its end ends the remote. What the
+ * remote does in between is lost. So soon only when Devin has put the session to sleep; else when the trouble does not
+ * end, or while there is just time for an archive before the platform ends the sandbox.
+ */
+function isOverdue({ record, now, deps: { rules } }: StepContext, ending: Ending): boolean {
+  const tries = record.failures + 1;
+  if (ending === 'yield' || tries < rules.stepRetryLimit) return false;
+  const { lifetimeEndsAt = Infinity, order } = record;
+  const sleeps = ending === 'suspend' && order === undefined;
+  return sleeps || tries >= UNREACHABLE_TRIES || now >= lifetimeEndsAt - rules.lifetimeMarginMs / 2;
 }
 
 /** After the grace: a marker that names another daemon means that the sandbox is not ours to touch any more. */
@@ -140,9 +155,6 @@ async function spare(ctx: StepContext): Promise<void> {
   }
 }
 
-/** At half a minute each: longer than a platform's trouble usually lasts. */
-const MARKER_TRIES = 60;
-
 /**
  * A sandbox that cannot be asked any more is ours still while the queue says that the session is. While another daemon
  * holds it, it may be the one at work in there; when nobody does, it may sleep in there. From the answer "no" on nobody
@@ -157,7 +169,7 @@ async function nowForeign(ctx: StepContext): Promise<boolean> {
     if (tries < rules.stepRetryLimit) throw error;
     const { entry } = await queue.look(ctx.sessionId, ctx.call(limits.apiMs));
     const holder = entry?.phase === 'claimed' ? entry.acceptorId : undefined;
-    if (holder === undefined ? tries < MARKER_TRIES : holder !== identity.acceptorId) throw error;
+    if (holder === undefined ? tries < UNREACHABLE_TRIES : holder !== identity.acceptorId) throw error;
     ctx.log.error('marker not readable: destroying all the same', { error: describeError(error) });
     return false;
   }
