@@ -16,6 +16,7 @@ import {
 } from '../session/cleanup.ts';
 import type { Deps } from './context.ts';
 import { ownMarker } from './steps/find-sandbox.ts';
+import { lifetimeOf } from './steps/step.ts';
 
 export interface JanitorOptions {
   readonly deps: Deps;
@@ -153,7 +154,8 @@ export class Janitor {
     const kind = deps.queue.sighting(sessionId).entry?.kind ?? 'unknown';
     const now = deps.clock.now();
     // Not waited for on disk: until it is there, the next life finds the sandbox again in the same way.
-    deps.index.put(name, { ...newRecord({ sessionId, kind }, 'serving', 1, now), sandboxId: info.id });
+    const found = { sandboxId: info.id, ...lifetimeOf(deps, info) };
+    deps.index.put(name, { ...newRecord({ sessionId, kind }, 'serving', 1, now), ...found });
     deps.recorder.janitor('adopted');
     deps.log.warn('sandbox without a record adopted', {
       session: sessionId,

@@ -7,7 +7,7 @@ import { withDeadline } from '../lib/deadline.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
 import { ApiError } from '../outposts/outposts.ts';
-import { isProviderError } from '../sandboxes/provider.ts';
+import { isGone, isProviderError, type ProviderErrorKind } from '../sandboxes/provider.ts';
 import { amend } from '../session/amend.ts';
 import type { Step } from '../session/decision.ts';
 import type { Planner, View } from '../session/plan.ts';
@@ -152,6 +152,8 @@ export class Reconciler {
     const hint = Math.min(asked ?? 0, LONGEST_HINT_MS);
     const retryAt = now + Math.max(hint, backoffMs(RETRY, tries, random.next()));
     lane.failed = { step: step.do, retryAt, tries };
+    // Which sandbox it was that is not there is for a look to say.
+    if (isGone(error)) lane.facts = { ...lane.facts, sandbox: 'unknown' };
     log.warn('step failed', { error: message, failures, tookMs, retryAt });
     this.#noteRefusal(error, message);
   }
@@ -205,17 +207,26 @@ export class Reconciler {
   }
 }
 
-/** Not the session's fault, and likely to pass: no capacity, refused credentials, Devin or our disk in trouble. */
+/**
+ * Not the session's fault, and likely to pass: no capacity, refused credentials, no answer or one that is not from whom
+ * it should be, Devin or our disk in trouble.
+ */
 function isPassing(error: unknown): boolean {
-  if (isProviderError(error)) return error.kind === 'exhausted' || error.kind === 'unauthenticated';
+  if (isProviderError(error)) return PASSING.has(error.kind);
   if (error instanceof ApiError) {
     const { status } = error;
-    return status === undefined || status >= 500 || status === 429 || error.unauthorized;
+    return status === undefined || status < 400 || status >= 500 || status === 429 || error.unauthorized;
   }
-  return error instanceof DvoError && error.code === 'state';
+  return error instanceof DvoError && (error.code === 'state' || error.code === 'deadline');
 }
 
-/** A session for which nothing has been made yet can wait for ever; others would miss Devin's own limit. */
-function hasPatience(record: SessionRecord, now: number): boolean {
-  return record.stage === 'claimed' || now - record.stageSince < PATIENCE_MS;
+const PASSING: ReadonlySet<ProviderErrorKind> = new Set(['exhausted', 'unauthenticated', 'ambiguous']);
+
+/**
+ * On the way up: a session for which nothing has been made yet can wait for ever, others would miss Devin's own limit.
+ * Later nothing is given up for its failures.
+ */
+function hasPatience({ stage, stageSince }: SessionRecord, now: number): boolean {
+  if (stage === 'claimed') return true;
+  return (stage === 'provisioning' || stage === 'preparing') && now - stageSince < PATIENCE_MS;
 }

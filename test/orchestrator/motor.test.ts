@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startEmulator, type Emulator } from '../../src/emulator/emulator.ts';
 import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import type { Motor } from '../../src/orchestrator/motor.ts';
-import type { Marker } from '../../src/remote/port.ts';
+import type { Marker, RemoteControl } from '../../src/remote/port.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
 import { ProviderError, type SandboxInfo, type SandboxProvider } from '../../src/sandboxes/provider.ts';
 import type { Rules } from '../../src/session/rules.ts';
@@ -45,14 +45,18 @@ describe('the motor', () => {
     await rm(stateDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
-  async function start(overrides: Partial<SandboxProvider> = {}, maxSessions = 5): Promise<Motor> {
+  async function start(
+    overrides: Partial<SandboxProvider> = {},
+    maxSessions = 5,
+    remote: Partial<RemoteControl> = {},
+  ): Promise<Motor> {
     motor = await startMotor({
       url: emulator.url,
       outpostId: emulator.outpostId,
       token: emulator.knobs.token,
       stateDir,
       maxSessions,
-      world: { ...world, provider: { ...world.provider, ...overrides } },
+      world: { provider: { ...world.provider, ...overrides }, remote: { ...world.remote, ...remote } },
       settings: { sweepEveryMs: 50, strayGraceMs: 300 },
       rules: FAST,
     });
@@ -180,6 +184,16 @@ describe('the motor', () => {
     await until(() => stageOf('devin-a') === 'suspended');
     expect(motor?.records.get(nameOf('devin-a'))?.archive?.snapshotId).toBe('snap-stray-1');
     expect(world.sandboxes.size).toBe(0);
+  });
+
+  it('J3, S7: one that is taken up is known to end with its lifetime', async () => {
+    const startedAt = Date.now() - 60_000;
+    const info = { ...stray('stray-1', 'devin-a', {}), startedAt };
+    world.sandboxes.set('stray-1', { info, tags: world.sandboxes.get('stray-1')?.tags ?? [] });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await start({ capabilities: { egressRules: false, listLagMs: 0, lifetimeMs: 7_200_000 } });
+    await until(() => motor?.records.get(nameOf('devin-a'))?.lifetimeEndsAt === startedAt + 7_200_000);
+    await serving('devin-a');
   });
 
   it('C4: leaves the sandboxes of another acceptor alone', async () => {
@@ -323,6 +337,45 @@ describe('the motor', () => {
     await until(
       () => motor?.records.get(nameOf('devin-a'))?.sandboxId === 'null-2' && stageOf('devin-a') === 'serving',
     );
+  });
+
+  it('P4: a sandbox that is lost while it is prepared is replaced, and nothing is held against the session', async () => {
+    const prepare: RemoteControl['prepare'] = async (place, request, call) => {
+      if (place.sandboxId === 'null-1') {
+        world.sandboxes.delete('null-1');
+        throw new ProviderError('not-found', 'no such sandbox', { reason: 'sandbox' });
+      }
+      return await world.remote.prepare(place, request, call);
+    };
+    const { records } = await start({}, 5, { prepare });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    expect(records.get(nameOf('devin-a'))).toMatchObject({ sandboxId: 'null-2', failures: 0, attempt: 1 });
+  });
+
+  it('P4: sandboxes that are lost each time end the attempt', async () => {
+    const prepare: RemoteControl['prepare'] = async ({ sandboxId }) => {
+      world.sandboxes.delete(sandboxId);
+      throw new ProviderError('not-found', 'no such sandbox', { reason: 'sandbox' });
+    };
+    let creates = 0;
+    const create: SandboxProvider['create'] = async (request, call) => {
+      creates += 1;
+      return await world.provider.create(request, call);
+    };
+    const { records } = await start({ create }, 5, { prepare });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await until(() => (records.failures(nameOf('devin-a'))?.coolUntil ?? 0) > Date.now());
+    await until(() => records.size === 0);
+    expect(creates).toBe(4);
+  });
+
+  it('Q8: a claim that is not answered rightly is tried again as the same attempt', async () => {
+    const { records } = await start();
+    emulator.fault({ route: 'claim', kind: 'html', status: 200, count: 2 });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    expect(records.failures(nameOf('devin-a'))?.attempts).toBe(1);
   });
 
   it('Q9: pauses admission while the platform refuses our credentials, and resumes by itself', async () => {

@@ -5,7 +5,7 @@
  * archive is looked for until it is READY or FAILED; an older archive is let go only after a newer one is READY and
  * recorded.
  */
-import { isGone, isProviderError, type SnapshotInfo } from '../../sandboxes/provider.ts';
+import { isProviderError, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
 import { archived, withObsolete } from '../../session/amend.ts';
 import type { Archive, ArchiveIntent } from '../../session/session.ts';
@@ -49,10 +49,6 @@ async function ask(ctx: StepContext, sandboxId: string): Promise<StepResult> {
     if (isProviderError(error, 'unsupported')) return await unsupported(ctx, intent, error);
     if (isProviderError(error, 'archive-failed')) return await failed(ctx, intent, describeError(error));
     if (isProviderError(error, 'exhausted')) return await failed(ctx, intent, describeError(error));
-    if (isGone(error)) {
-      ctx.facts({ sandbox: 'unknown' });
-      throw error;
-    }
     if (error instanceof DvoError && (error.code === 'deadline' || isProviderError(error, 'ambiguous'))) {
       ctx.deps.recorder.archive('unknown');
       ctx.log.warn('archive not answered in time; looking for it', { error: describeError(error) });

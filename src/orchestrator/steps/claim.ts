@@ -1,6 +1,7 @@
 /** Steps on the claim alone: claim, adopt, look, release. */
 import { enter, newRecord, OF_THE_ORDER, OF_THE_SANDBOX } from '../../session/amend.ts';
 import { coolDownMs } from '../../session/admission.ts';
+import type { FailureHistory } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import type { StepResult } from './step.ts';
 
@@ -23,7 +24,10 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   }
   await index.commit();
   const enqueuedAt = queue.sighting(ctx.sessionId).entry?.createdAt;
-  const result = await claims.claim(ctx.sessionId, ctx.call(limits.apiMs));
+  const result = await claims.claim(ctx.sessionId, ctx.call(limits.apiMs)).catch((error: unknown) => {
+    if (isNew) uncount(ctx, history);
+    throw error;
+  });
   recorder.claim(result.kind);
   if (result.kind === 'claimed' || result.kind === 'held') {
     ctx.log.info('session claimed', { kind: ctx.record.claimKind, tookMs: ctx.tookMs });
@@ -32,11 +36,15 @@ export async function claim(ctx: StepContext): Promise<StepResult> {
   }
   ctx.log.debug('claim not won', { result: result.kind });
   if (!isNew) return undefined;
-  // Nothing was tried, so nothing failed.
-  if (history === undefined) index.clearFailures(name);
-  else index.putFailures(name, history);
+  uncount(ctx, history);
   await stepBack(ctx);
   return undefined;
+}
+
+/** Nothing was made for it, so nothing failed: the next claim is the same attempt. */
+function uncount({ deps, lane }: StepContext, history: FailureHistory | undefined): void {
+  if (history === undefined) deps.index.clearFailures(lane.name);
+  else deps.index.putFailures(lane.name, history);
 }
 
 /**

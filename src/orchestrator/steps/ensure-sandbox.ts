@@ -4,12 +4,12 @@
  */
 import { isProviderError, type SandboxInfo, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
-import { enter, OF_THE_SANDBOX, withObsolete } from '../../session/amend.ts';
+import { enter, OF_THE_SANDBOX, withObsolete, type Change } from '../../session/amend.ts';
 import type { Archive } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, noteFound, readyOf, salvage } from './archive.ts';
 import { findSandboxes, type Found } from './find-sandbox.ts';
-import { createUnsettled, inspect, sandboxFact, stillHeld, type StepResult } from './step.ts';
+import { createUnsettled, inspect, lifetimeOf, sandboxFact, stillHeld, type StepResult } from './step.ts';
 
 /** What an earlier sandbox left in the record, where the adopted one's own values take its place. */
 const STALE = OF_THE_SANDBOX.filter(
@@ -82,7 +82,7 @@ async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
   if (takenFrom !== undefined) await remote.stop(place, undefined, ctx.call(limits.stopMs));
   const probe =
     used && takenFrom === undefined ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
-  const base = { sandboxId: info.id, fresh: !used, ...lifetime(ctx, info) };
+  const base = { sandboxId: info.id, fresh: !used, ...lifetimeOf(ctx.deps, info) };
   const stale = takenFrom === undefined ? [...STALE, 'takenFrom' as const] : STALE;
   ctx.log.info('sandbox adopted', {
     sandboxId: info.id,
@@ -116,22 +116,23 @@ async function create(ctx: StepContext): Promise<void> {
   if (lost === true) noteEmptyStart(ctx, 'the platform says that it has failed');
   const createTag = `dvo-create-${random.id().slice(0, 16)}`;
   const egress = await reachable(ctx);
-  await ctx.save(
-    enter('provisioning', ctx.now, {
-      set: {
-        failures: ctx.record.failures,
-        createAskedAt: ctx.now,
-        createTag,
-        ...withObsolete(ctx.record, older),
-        ...(archive === undefined ? {} : { archive }),
-        ...(lost === true ? { startEmpty: true } : {}),
-      },
-      clear: [
-        ...OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt' && key !== 'createTag'),
-        ...(archive === undefined ? [] : (['startEmpty'] as const)),
-      ],
-    }),
-  );
+  const { stage, failures } = ctx.record;
+  const asking: Change = {
+    set: {
+      failures,
+      createAskedAt: ctx.now,
+      createTag,
+      ...withObsolete(ctx.record, older),
+      ...(archive === undefined ? {} : { archive }),
+      ...(lost === true ? { startEmpty: true } : {}),
+    },
+    clear: [
+      ...OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt' && key !== 'createTag'),
+      ...(archive === undefined ? [] : (['startEmpty'] as const)),
+    ],
+  };
+  // How long no sandbox is to be had counts from the first try; how long one takes to start, from when it was made.
+  await ctx.save(stage === 'provisioning' ? asking : enter('provisioning', ctx.now, asking));
   try {
     const info = await provider.create(
       {
@@ -142,8 +143,8 @@ async function create(ctx: StepContext): Promise<void> {
       ctx.call(limits.createMs),
     );
     ctx.lane.sandbox = info;
-    const set = { sandboxId: info.id, fresh: true, ...lifetime(ctx, info) };
-    await ctx.save({ set, clear: ['createAskedAt'] });
+    const set = { failures, sandboxId: info.id, fresh: true, ...lifetimeOf(ctx.deps, info) };
+    await ctx.save(enter('provisioning', ctx.now, { set, clear: ['createAskedAt'] }));
     ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown', probedAt: ctx.now });
     ctx.log.info('sandbox created', {
       sandboxId: info.id,
@@ -257,12 +258,6 @@ async function recorded(ctx: StepContext, archive: Archive): Promise<SnapshotInf
     if (isProviderError(error, 'not-found')) return undefined;
     throw error;
   }
-}
-
-/** When the platform will end it. Counted from now when it has not started: early is safe. */
-function lifetime(ctx: StepContext, info: SandboxInfo): { readonly lifetimeEndsAt?: number } {
-  const { lifetimeMs } = ctx.deps.provider.capabilities;
-  return lifetimeMs === undefined ? {} : { lifetimeEndsAt: (info.startedAt ?? ctx.now) + lifetimeMs };
 }
 
 /** A sandbox that failed to start: destroyed by id, and the failure counted. */

@@ -15,7 +15,10 @@ export async function prepare(ctx: StepContext): Promise<StepResult> {
   const place = await target(ctx);
   if (ctx.record.stage !== 'preparing') {
     // On disk before the marker is: from here on the sandbox is the session's.
-    await ctx.save(enter('preparing', ctx.now, { clear: ['preparedSha'] }));
+    const { stage, failures } = ctx.record;
+    // A sandbox that is lost again and again before its remote runs is a failure of the session in the end.
+    const set = { failures: stage === 'provisioning' ? failures : 0 };
+    await ctx.save(enter('preparing', ctx.now, { set, clear: ['preparedSha'] }));
   }
   const pinned = queue.sighting(ctx.sessionId).entry?.remoteSha;
   const binary = await remote.resolve(pinned, ctx.call(limits.apiMs));

@@ -2,8 +2,8 @@
 import type { Target } from '../../remote/port.ts';
 import type { SandboxInfo } from '../../sandboxes/provider.ts';
 import { isProviderError } from '../../sandboxes/provider.ts';
-import type { SandboxFact } from '../../session/session.ts';
-import type { StepContext } from '../context.ts';
+import type { SandboxFact, SessionRecord } from '../../session/session.ts';
+import type { Deps, StepContext } from '../context.ts';
 import { DvoError } from '../../lib/errors.ts';
 
 /** Undefined: done. `again`: nothing failed, but the step is to be run again, not before that time. */
@@ -59,6 +59,18 @@ export async function target(ctx: StepContext): Promise<Target> {
   const info = await ctx.deps.provider.get(sandboxId, ctx.call(ctx.deps.limits.platformMs));
   ctx.lane.sandbox = info;
   return { sandboxId, paths: info.paths };
+}
+
+/**
+ * When the platform will end the sandbox, in milliseconds since the epoch. Counted from now when it has not started: early
+ * is safe.
+ */
+export function lifetimeOf(
+  { provider, clock }: Pick<Deps, 'provider' | 'clock'>,
+  info: SandboxInfo,
+): Pick<SessionRecord, 'lifetimeEndsAt'> {
+  const { lifetimeMs } = provider.capabilities;
+  return lifetimeMs === undefined ? {} : { lifetimeEndsAt: (info.startedAt ?? clock.now()) + lifetimeMs };
 }
 
 /** A request may be on its way this long, also when its asker has died meanwhile. */
