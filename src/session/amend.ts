@@ -33,6 +33,7 @@ export const OF_THE_SANDBOX: readonly Clearable[] = [
   'fresh',
   'preparedSha',
   'remote',
+  'servedSince',
   'remoteStoppedAt',
   'ownerConfirmed',
   'takenFrom',

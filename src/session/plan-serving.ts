@@ -12,12 +12,12 @@ export function planServing(view: RecordView, wish: Wish, rules: Rules): Decisio
   // Our claim has lapsed: the session holds its slot already, so it is taken again outside admission.
   if (wish === 'claimable') return step({ do: 'claim' });
   // Nothing new is begun for a session that may be over; but it is watched, and its claim lives on.
-  const machine = planMachine(view, rules);
-  return wish === 'undecided' ? soonest(harmless(machine), confirm(view, rules)) : machine;
+  if (wish === 'undecided') return soonest(harmless(planMachine(view, wish, rules)), confirm(view, rules));
+  return planMachine(view, wish, rules);
 }
 
 /** What the machine needs while the session is served. */
-function planMachine(view: RecordView, rules: Rules): Decision {
+function planMachine(view: RecordView, wish: Wish, rules: Rules): Decision {
   const { record, facts } = view;
   switch (facts.sandbox) {
     case 'none':
@@ -27,17 +27,15 @@ function planMachine(view: RecordView, rules: Rules): Decision {
         : step({ do: 'ensure-sandbox' });
     case 'unknown':
     case 'starting':
-      return nextProbe(view, rules, 'the sandbox is being looked at');
+      return planAtWork(view, wish, rules);
     case 'running':
-      return planRemote(view, rules);
+      return planRemote(view, wish, rules);
   }
 }
 
-function planRemote(view: RecordView, rules: Rules): Decision {
+function planRemote(view: RecordView, wish: Wish, rules: Rules): Decision {
   const { now, record, facts } = view;
   switch (facts.remote) {
-    case 'unknown':
-      return nextProbe(view, rules, 'the remote is being looked at');
     case 'exited': {
       // The queue lags the remote's exit by some seconds; it is asked before it is overruled.
       if (facts.looksSinceExit >= rules.exitLooks) return step({ do: 'stop-remote', ending: 'suspend' });
@@ -49,35 +47,41 @@ function planRemote(view: RecordView, rules: Rules): Decision {
       const relaunchAt = (record.remote?.launchedAt ?? 0) + relaunchWaitMs(record.launches, rules);
       return now >= relaunchAt ? step({ do: 'prepare' }) : waitUntil(relaunchAt, 'waiting to relaunch');
     }
+    case 'unknown':
     case 'running':
-      return planHealthy(view, rules);
+      return planAtWork(view, wish, rules);
   }
 }
 
-function planHealthy(view: RecordView, rules: Rules): Decision {
+/**
+ * The remote is at work, or may be: what cannot be seen is archived all the same. It is looked at first, so that nothing
+ * else that fails keeps its end from being seen.
+ */
+function planAtWork(view: RecordView, wish: Wish, rules: Rules): Decision {
   const { now, record } = view;
+  const probe = nextProbe(view, rules);
+  if (probe.kind === 'step') return probe;
   const notBefore = record.archiving?.retryAt ?? Number.NEGATIVE_INFINITY;
-  const archives = record.archiving?.unsupported !== true;
   const rollOverAt =
-    record.lifetimeEndsAt === undefined || !archives
+    record.lifetimeEndsAt === undefined || record.archiving?.unsupported === true
       ? Infinity
       : Math.max(record.lifetimeEndsAt - rules.lifetimeMarginMs, notBefore);
-  if (now >= rollOverAt) return step({ do: 'stop-remote', ending: 'roll-over' });
-  if ((record.obsolete ?? []).length > 0) return step({ do: 'tidy' });
-  const checkpointAt =
-    rules.checkpointEveryMs === 0 || !archives
-      ? Infinity
-      : Math.max(lastArchiveAt(record) + rules.checkpointEveryMs, notBefore);
+  const isClear = wish !== 'undecided';
+  if (isClear && now >= rollOverAt) return step({ do: 'stop-remote', ending: 'roll-over' });
+  const lastAt = lastArchiveAt(record);
+  const oldAt = rules.checkpointEveryMs === 0 ? Infinity : lastAt + rules.checkpointEveryMs;
+  // A roll-over that has to wait for the queue's word leaves an archive behind at least.
+  const insteadAt = isClear || lastAt >= rollOverAt ? Infinity : rollOverAt;
+  const checkpointAt = Math.max(Math.min(oldAt, insteadAt), notBefore);
   if (now >= checkpointAt) return step({ do: 'checkpoint' });
-  return soonest(
-    nextProbe(view, rules, 'serving'),
-    waitUntil(Math.min(rollOverAt, checkpointAt), 'serving until the next archive'),
-  );
+  if (isClear && (record.obsolete ?? []).length > 0) return step({ do: 'tidy' });
+  const archiveAt = Math.min(isClear ? rollOverAt : Infinity, checkpointAt);
+  return soonest(probe, waitUntil(archiveAt, 'serving until the next archive'));
 }
 
-/** Work that no archive holds began at the latest archive, or with the stage. */
-function lastArchiveAt(record: SessionRecord): number {
-  return Math.max(record.archive?.takenAt ?? 0, record.remote?.launchedAt ?? record.stageSince);
+/** Work that no archive holds is as old as this: since the latest archive, or since its first remote was launched. */
+function lastArchiveAt({ archive, servedSince, stageSince }: SessionRecord): number {
+  return Math.max(archive?.takenAt ?? 0, servedSince ?? stageSince);
 }
 
 /** First relaunch at once, then doubling. `launches` counts the first launch too. */
@@ -86,9 +90,9 @@ function relaunchWaitMs(launches: number, rules: Rules): number {
   return Math.min(rules.relaunchMaxMs, rules.relaunchFirstMs * 2 ** (launches - 2));
 }
 
-function nextProbe(view: RecordView, rules: Rules, why: string): Decision {
+function nextProbe(view: RecordView, rules: Rules): Decision {
   const dueAt = view.facts.probedAt === undefined ? view.now : view.facts.probedAt + rules.probeEveryMs;
-  return view.now >= dueAt ? step({ do: 'probe' }) : waitUntil(dueAt, why);
+  return view.now >= dueAt ? step({ do: 'probe' }) : waitUntil(dueAt, 'serving');
 }
 
 const HARMLESS: ReadonlySet<StepName> = new Set(['probe', 'look', 'checkpoint']);

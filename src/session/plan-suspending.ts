@@ -43,18 +43,23 @@ function takeDown(view: RecordView, wish: Wish, rules: Rules): Decision {
   }
   if (record.fresh === true || isArchived(record)) return step({ do: 'destroy' });
   if (rules.suspendMode === 'keep' && ends(ending)) return step({ do: 'settle' });
-  if (record.archiving?.unsupported === true) return withoutArchives(ending);
-  return planArchive(view, ending, wish);
+  const { unsupported, retryAt = now } = record.archiving ?? {};
+  if (unsupported === true && now < retryAt) return withoutArchives(ending);
+  return planArchive(view, ending, wish, rules);
 }
 
-function planArchive(view: RecordView, ending: Ending, wish: Wish): Decision {
+/** Endings that only this daemon wanted, or Devin for a while. */
+const REVIVED: ReadonlySet<Ending> = new Set(['suspend', 'roll-over', 'drain']);
+
+function planArchive(view: RecordView, ending: Ending, wish: Wish, rules: Rules): Decision {
   const { record, now } = view;
-  const retryAt = record.archiving?.retryAt;
+  const { retryAt, failures = 0 } = record.archiving ?? {};
   if (retryAt === undefined || now >= retryAt) return step({ do: 'archive' });
   const wanted = wish === 'held' || wish === 'claimable';
   // Its archive fails, but its work is still here and somebody wants to go on with it.
-  if (wanted && !view.draining && (ending === 'suspend' || ending === 'roll-over'))
-    return step({ do: 'revive' });
+  if (wanted && !view.draining && REVIVED.has(ending)) return step({ do: 'revive' });
+  // It would hold its claim and its slot for as long as that lasts.
+  if (ending === 'give-up' && failures >= rules.stepRetryLimit) return step({ do: 'settle' });
   return waitUntil(retryAt, 'the archive failed; trying again');
 }
 

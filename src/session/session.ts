@@ -104,7 +104,7 @@ export interface ArchiveIntent {
   readonly failures: number;
   /** Milliseconds since the epoch; not asked again before this. */
   readonly retryAt?: number;
-  /** The platform has no archives for this account: the sandbox is kept instead. */
+  /** The platform has no archives for this account, until `retryAt` at least: the sandbox is kept instead. */
   readonly unsupported?: boolean;
 }
 
@@ -145,6 +145,8 @@ export interface SessionRecord {
   /** The binary that `prepare` has put into the current sandbox; gone when the stage goes back. */
   readonly preparedSha?: string;
   readonly remote?: RemoteRun;
+  /** The first launch in the current sandbox: from then on it may hold work that no archive does. */
+  readonly servedSince?: number;
   readonly ending?: Ending;
   /** In stage suspending: when the remote was known to be stopped. An archive taken before is not the last one. */
   readonly remoteStoppedAt?: number;

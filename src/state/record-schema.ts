@@ -35,6 +35,7 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
       pid: z.number().exactOptional(),
     })
     .exactOptional(),
+  servedSince: time.exactOptional(),
   ending: z.enum(['suspend', 'give-up', 'roll-over', 'yield', 'drain', 'expire', 'release']).exactOptional(),
   remoteStoppedAt: time.exactOptional(),
   ownerConfirmed: z.boolean().exactOptional(),

@@ -36,6 +36,7 @@ function serving(over: Partial<SessionRecord> = {}): SessionRecord {
   return record('serving', {
     sandboxId: 'sb-1',
     remote: { launchId: 'l-1', sha: 'abcdef', launchedAt: NOW - 120_000, pid: 7 },
+    servedSince: NOW - 120_000,
     ...over,
   });
 }
@@ -162,6 +163,49 @@ describe('while serving', () => {
     expect(plan({ record: serving(), facts: running }, { checkpointEveryMs: 0 })).toBe('wait');
   });
 
+  it('S6: archives a session in time although its remote is launched again and again', () => {
+    const remote = { launchId: 'l-9', sha: 'abcdef', launchedAt: NOW - 1_000 };
+    const record = serving({ remote, stageSince: NOW - 1_000, launches: 3 });
+    expect(plan({ record, facts: running }, { checkpointEveryMs: 60_000 })).toBe('checkpoint');
+  });
+
+  it('S6: archives and rolls over what cannot be seen', () => {
+    for (const sandbox of ['running', 'unknown'] as const) {
+      const facts: Facts = { ...NO_FACTS, sandbox, probedAt: NOW };
+      expect(plan({ record: serving(), facts }, { checkpointEveryMs: 60_000 })).toBe('checkpoint');
+      expect(plan({ record: serving({ lifetimeEndsAt: NOW }), facts })).toBe('stop-remote (roll-over)');
+    }
+  });
+
+  it('S6: a roll-over that has to wait for the queue leaves an archive behind, once', () => {
+    const unseen = { gist: 'unseen' as const, looks: 0 };
+    const lifetimeEndsAt = NOW + DEFAULT_RULES.lifetimeMarginMs - 1_000;
+    expect(plan({ record: serving({ lifetimeEndsAt }), sighting: unseen, facts: running })).toBe(
+      'checkpoint',
+    );
+    const archive = { snapshotId: 's-1', takenAt: NOW - 500, sandboxId: 'sb-1' };
+    const saved = serving({ lifetimeEndsAt, archive });
+    const decision = nextStep(view({ record: saved, sighting: unseen, facts: running }), DEFAULT_RULES);
+    expect(decision).toMatchObject({ kind: 'wait', until: NOW + DEFAULT_RULES.probeEveryMs });
+  });
+
+  it('looks at the remote before it archives or deletes, which may fail for long', () => {
+    const due: Facts = { ...running, probedAt: NOW - DEFAULT_RULES.probeEveryMs };
+    const record = serving({ obsolete: ['s-0'] });
+    expect(plan({ record, facts: due }, { checkpointEveryMs: 60_000 })).toBe('probe');
+    expect(plan({ record, facts: running }, { checkpointEveryMs: 60_000 })).toBe('checkpoint');
+    expect(plan({ record, facts: running })).toBe('tidy');
+  });
+
+  it('L7: asks for archives again after a while where there were none', () => {
+    const asked = { sandboxId: 'sb-1', askedAt: NOW - 10, before: [], failures: 0, unsupported: true };
+    const rules = { checkpointEveryMs: 60_000 };
+    const waits = serving({ archiving: { ...asked, retryAt: NOW + 1 } });
+    expect(plan({ record: waits, facts: running }, rules)).toBe('wait');
+    const due = serving({ archiving: { ...asked, retryAt: NOW }, lifetimeEndsAt: NOW });
+    expect(plan({ record: due, facts: running }, rules)).toBe('checkpoint');
+  });
+
   it('S6: rolls over before the platform ends the sandbox', () => {
     const near = serving({ lifetimeEndsAt: NOW + DEFAULT_RULES.lifetimeMarginMs });
     const far = serving({ lifetimeEndsAt: NOW + DEFAULT_RULES.lifetimeMarginMs + 60_000 });
@@ -229,11 +273,25 @@ describe('while suspending', () => {
   });
 
   it('L7: keeps the sandbox where there are no archives, and goes on in it at a roll-over', () => {
-    const archiving = { sandboxId: 'sb-1', askedAt: NOW, before: [], failures: 0, unsupported: true };
+    const asked = { sandboxId: 'sb-1', askedAt: NOW, before: [], failures: 0 };
+    const archiving = { ...asked, unsupported: true, retryAt: NOW + 1 };
     expect(plan({ record: stopped({ archiving }), facts, sighting })).toBe('settle');
     expect(plan({ record: stopped({ archiving, ending: 'roll-over' }), facts })).toBe('revive');
     const yielding = stopped({ archiving, ending: 'yield', ownerConfirmed: true });
     expect(plan({ record: yielding, facts, sighting: sightingOf('yield') })).toBe('forget');
+    // They may have been enabled since.
+    expect(plan({ record: stopped({ archiving: { ...archiving, retryAt: NOW } }), facts, sighting })).toBe(
+      'archive',
+    );
+  });
+
+  it('S2: a session whose archive fails is not held for ever by an ending that nobody waits for', () => {
+    const archiving = { sandboxId: 'sb-1', askedAt: NOW, before: [], failures: 3, retryAt: NOW + 1 };
+    expect(plan({ record: stopped({ archiving, ending: 'drain' }), facts })).toBe('revive');
+    expect(plan({ record: stopped({ archiving, ending: 'drain' }), facts, draining: true })).toBe('wait');
+    expect(plan({ record: stopped({ archiving, ending: 'give-up' }), facts })).toBe('wait');
+    const often = { ...archiving, failures: DEFAULT_RULES.stepRetryLimit };
+    expect(plan({ record: stopped({ archiving: often, ending: 'give-up' }), facts })).toBe('settle');
   });
 
   it('L7: obeys the suspend mode for sleeping sessions, never for a roll-over', () => {

@@ -18,6 +18,8 @@ const LOOK_MS = 5_000;
 const LAGS_UNTIL_VISIBLE = 6;
 const RETRY_FIRST_MS = 5_000;
 const RETRY_MAX_MS = 600_000;
+/** Archives may be enabled for the account at any time; a session at work is to notice before it is lost. */
+const UNSUPPORTED_FOR_MS = 3_600_000;
 
 export async function archive(ctx: StepContext): Promise<StepResult> {
   const { sandboxId, archiving } = ctx.record;
@@ -156,7 +158,8 @@ async function failed(
 }
 
 async function unsupported(ctx: StepContext, intent: ArchiveIntent, error: unknown): Promise<StepResult> {
-  await ctx.save({ set: { archiving: { ...intent, unsupported: true } } });
+  const retryAt = ctx.now + UNSUPPORTED_FOR_MS;
+  await ctx.save({ set: { archiving: { ...intent, unsupported: true, retryAt } } });
   ctx.deps.recorder.archive('unsupported');
   ctx.log.error('archives are not available to this account: suspended sessions keep their sandbox', {
     error: describeError(error),

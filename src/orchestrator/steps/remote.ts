@@ -89,7 +89,9 @@ export async function launch(ctx: StepContext): Promise<StepResult> {
   const sha = record.preparedSha ?? '';
   const launchId = random.id();
   const launches = record.launches + 1;
-  await ctx.save({ set: { launches, remote: { launchId, sha, launchedAt: ctx.now } }, clear: ['fresh'] });
+  const { servedSince = ctx.now } = record;
+  const run = { launchId, sha, launchedAt: ctx.now };
+  await ctx.save({ set: { launches, remote: run, servedSince }, clear: ['fresh'] });
   // What was seen to exit is the remote before this one, which may live although the launch seems to fail.
   ctx.facts({ remote: 'unknown' });
   const report = await remote.launch(
@@ -103,8 +105,8 @@ export async function launch(ctx: StepContext): Promise<StepResult> {
     },
     ctx.call(limits.launchMs),
   );
-  const run = { launchId: report.launchId, sha, launchedAt: ctx.now, pid: report.pid };
-  ctx.amend(enter('serving', ctx.now, { set: { remote: run } }));
+  const running = { launchId: report.launchId, sha, launchedAt: ctx.now, pid: report.pid };
+  ctx.amend(enter('serving', ctx.now, { set: { remote: running } }));
   ctx.facts({
     sandbox: 'running',
     remote: 'running',
