@@ -63,7 +63,10 @@ export interface OutpostsApi {
   release(sessionId: string, call: Call): Promise<void>;
 }
 
-/** Devin's answer was not a success. `status` is absent when no HTTP answer arrived. */
+/**
+ * Devin's answer was not a success. `status` is absent when no answer of Devin's arrived: none at all, or a page that
+ * something in between wrote.
+ */
 export class ApiError extends DvoError {
   override readonly name = 'ApiError';
   readonly status: number | undefined;

@@ -6,8 +6,9 @@
 import { backoffMs, WATCH_BACKOFF } from '../lib/backoff.ts';
 import type { Clock, Random } from '../lib/clock.ts';
 import { withDeadline, type Call } from '../lib/deadline.ts';
-import { describeError, DvoError } from '../lib/errors.ts';
+import { describeError, DvoError, toError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
+import { LONGEST_HINT_MS } from '../lib/retry.ts';
 import type { QueueEntry, Sighting } from '../session/session.ts';
 import { CursorKeeper, type CursorStore } from './cursor-keeper.ts';
 import { ApiError, type OutpostsApi, type QueueEvent } from './outposts.ts';
@@ -54,8 +55,11 @@ export interface QueueOptions extends SightingsOptions {
   /** The first complete list has been read. */
   readonly onSynced: () => void;
   readonly onReconnect: (reason: WatchEnd) => void;
-  readonly beat: (task: 'watch' | 'poll' | 'resync') => void;
+  readonly beat: (task: Task) => void;
 }
+
+type Task = 'watch' | 'poll' | 'resync';
+const TASKS: readonly Task[] = ['watch', 'poll', 'resync'];
 
 /** ended: the server closed it, which is routine · idle: it went silent · withheld: a read knew more than it told. */
 export type WatchEnd = 'ended' | 'idle' | 'withheld' | 'failed' | 'expired';
@@ -135,34 +139,37 @@ export class QueueInformer implements Queue {
 
   async #untilListed(signal: AbortSignal): Promise<void> {
     for (let failures = 1; !signal.aborted; failures += 1) {
-      this.#options.beat('watch');
-      this.#options.beat('poll');
-      this.#options.beat('resync');
-      if (await this.#attempt('list', () => this.#list(signal), signal)) return;
-      await this.#pause(failures, signal);
+      for (const task of TASKS) this.#options.beat(task);
+      const error = await this.#attempt('list', () => this.#list(signal), signal);
+      if (error === undefined) return;
+      await this.#pause(TASKS, { failures, error }, signal);
     }
   }
 
   async #resyncLoop(signal: AbortSignal): Promise<void> {
     let failures = 0;
+    let error: Error | undefined;
     while (!signal.aborted) {
-      if (failures === 0) await this.#sleep(this.#options.settings.resyncIntervalMs, signal);
-      else await this.#pause(failures, signal);
+      if (error === undefined) await this.#sleep(this.#options.settings.resyncIntervalMs, signal);
+      else await this.#pause(['resync'], { failures, error }, signal);
       if (signal.aborted) return;
       this.#options.beat('resync');
-      failures = (await this.#attempt('list', () => this.#list(signal), signal)) ? 0 : failures + 1;
+      error = await this.#attempt('list', () => this.#list(signal), signal);
+      failures = error === undefined ? 0 : failures + 1;
     }
   }
 
   async #pollLoop(signal: AbortSignal): Promise<void> {
     let failures = 0;
+    let error: Error | undefined;
     while (!signal.aborted) {
-      if (failures === 0) await this.#sleep(this.#options.settings.pollIntervalMs, signal);
-      else await this.#pause(failures, signal);
+      if (error === undefined) await this.#sleep(this.#options.settings.pollIntervalMs, signal);
+      else await this.#pause(['poll'], { failures, error }, signal);
       if (signal.aborted) return;
       this.#options.beat('poll');
       this.#judgeWatch();
-      failures = (await this.#attempt('poll', () => this.#poll(signal), signal)) ? 0 : failures + 1;
+      error = await this.#attempt('poll', () => this.#poll(signal), signal);
+      failures = error === undefined ? 0 : failures + 1;
     }
   }
 
@@ -187,6 +194,8 @@ export class QueueInformer implements Queue {
     const { api, settings } = this.#options;
     const call = { timeoutMs: settings.callMs, signal };
     const visited = new Set<string>();
+    // What was there before the watch was heard of is no news that it withholds.
+    const watched = this.#connected;
     let { cursor } = query;
     for (let page = 0; page < MOST_PAGES; page += 1) {
       const {
@@ -195,12 +204,13 @@ export class QueueInformer implements Queue {
         cursor: next,
       } = await api.list({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call);
       for (const entry of entries) {
-        if (this.#sightings.seen(entry, 'read')) this.#withheldSince ??= this.#clock.now();
+        if (this.#sightings.seen(entry, 'read') && watched) this.#withheldSince ??= this.#clock.now();
       }
       if (next !== undefined && next === cursor && hasNext)
         throw new ApiError('list: the cursor does not move on');
       cursor = next ?? cursor;
-      if (!hasNext || next === undefined) return cursor;
+      if (!hasNext) return cursor;
+      if (next === undefined) throw new ApiError('list: there are more pages, but no cursor to them');
       if (visited.has(next)) throw new ApiError('list: the pages go in a circle');
       visited.add(next);
     }
@@ -221,22 +231,24 @@ export class QueueInformer implements Queue {
     while (!signal.aborted) {
       beat('watch');
       const startedAt = this.#clock.now();
-      const { end, useful, why } = await this.#watchOnce(signal);
+      const { end, useful, error } = await this.#watchOnce(signal);
       this.#connected = false;
       if (signal.aborted) return;
       onReconnect(end);
       failures = useful || this.#clock.now() - startedAt >= HEALTHY_MS ? 0 : failures + 1;
-      const details = { end, why, failures };
+      const details = { end, why: error === undefined ? undefined : describeError(error), failures };
       if (end === 'ended' && failures < 2) log.debug('watch ended; opening it again', details);
       else log.warn('watch lost; opening it again', details);
-      if (end === 'expired') await this.#attempt('list', () => this.#list(signal), signal);
-      if (failures > 0) await this.#pause(failures, signal);
+      const unlisted =
+        end === 'expired' ? await this.#attempt('list', () => this.#list(signal), signal) : undefined;
+      const trouble = { failures, error: unlisted ?? error };
+      if (failures > 0 || askedMs(trouble.error) > 0) await this.#pause(['watch'], trouble, signal);
     }
   }
 
   async #watchOnce(
     signal: AbortSignal,
-  ): Promise<{ readonly end: WatchEnd; readonly useful: boolean; readonly why?: string }> {
+  ): Promise<{ readonly end: WatchEnd; readonly useful: boolean; readonly error?: unknown }> {
     const { api, settings } = this.#options;
     const closing = new AbortController();
     let end: WatchEnd = 'ended';
@@ -262,7 +274,7 @@ export class QueueInformer implements Queue {
       if (closing.signal.aborted) return { end, useful };
       if (error instanceof DvoError && error.code === 'deadline') return { end: 'idle', useful };
       this.#noteProblem('watch', error);
-      return { end: isExpired(error) ? 'expired' : 'failed', useful, why: describeError(error) };
+      return { end: isExpired(error) ? 'expired' : 'failed', useful, error };
     } finally {
       signal.removeEventListener('abort', stop);
       this.#replaceWatch = undefined;
@@ -291,15 +303,20 @@ export class QueueInformer implements Queue {
     return event.cursor !== undefined && this.#cursor.advance(event.cursor);
   }
 
-  async #attempt(operation: string, work: () => Promise<void>, signal: AbortSignal): Promise<boolean> {
+  /** What went wrong, or undefined. */
+  async #attempt(
+    operation: string,
+    work: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<Error | undefined> {
     try {
       await work();
       this.#problem = undefined;
       this.#unauthorized = false;
-      return true;
+      return undefined;
     } catch (error) {
       if (!signal.aborted) this.#noteProblem(operation, error);
-      return false;
+      return toError(error);
     }
   }
 
@@ -311,8 +328,19 @@ export class QueueInformer implements Queue {
     if (error instanceof ApiError && error.unauthorized) this.#unauthorized = true;
   }
 
-  async #pause(failures: number, signal: AbortSignal): Promise<void> {
-    await this.#sleep(backoffMs(WATCH_BACKOFF, failures, this.#options.random.next()), signal);
+  /** Longer with each failure in a row, and as long as Devin asked for. */
+  async #pause(
+    tasks: readonly Task[],
+    trouble: { readonly failures: number; readonly error: unknown },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const own = backoffMs(WATCH_BACKOFF, trouble.failures, this.#options.random.next());
+    let left = Math.max(own, Math.min(askedMs(trouble.error), LONGEST_HINT_MS));
+    // In pieces, and heard of between them: a loop that waits because it was asked to has not stalled.
+    for (; left > 0 && !signal.aborted; left -= WATCH_BACKOFF.maxMs) {
+      for (const task of tasks) this.#options.beat(task);
+      await this.#sleep(Math.min(left, WATCH_BACKOFF.maxMs), signal);
+    }
   }
 
   async #sleep(ms: number, signal: AbortSignal): Promise<void> {
@@ -322,6 +350,11 @@ export class QueueInformer implements Queue {
       if (!signal.aborted) throw error;
     }
   }
+}
+
+/** How long Devin asked to be left alone, in milliseconds. */
+function askedMs(error: unknown): number {
+  return error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
 }
 
 /** The server knows our cursor no more. */

@@ -3,6 +3,7 @@ import type { Clock } from '../lib/clock.ts';
 import { withDeadline, type Call } from '../lib/deadline.ts';
 import { describeError, DvoError } from '../lib/errors.ts';
 import { readText, type Fetch, type FetchResponse } from '../lib/fetch.ts';
+import { parseJson } from '../lib/json.ts';
 import type { Redactor, Secret } from '../lib/secret.ts';
 import { ApiError } from './outposts.ts';
 
@@ -24,7 +25,8 @@ export interface Exchange {
 
 export interface Answer {
   readonly status: number;
-  readonly text: string;
+  /** Undefined: empty. */
+  readonly body: unknown;
 }
 
 /** A page of 200 entries with long policies stays well below this. */
@@ -38,13 +40,18 @@ export class Transport {
     this.#options = options;
   }
 
-  /** @throws ApiError for every status but those in `accept`, and when no whole answer came; `deadline`, `aborted` */
+  /**
+   * @throws ApiError for every status but those in `accept`, for an answer that is not Devin's, and when no whole one
+   *   came; `deadline`, `aborted`
+   */
   async send(exchange: Exchange, accept: readonly number[], call: Call): Promise<Answer> {
     const { clock } = this.#options;
     return await withDeadline(clock, exchange.operation, call, async (signal) => {
       const response = await this.open(exchange, signal, 'application/json');
       const text = await this.#text(exchange, response);
-      if (accept.includes(response.status)) return { status: response.status, text };
+      const content = contentOf(text);
+      if (content !== undefined && accept.includes(response.status))
+        return { status: response.status, ...content };
       throw this.#refused(exchange, response, text);
     });
   }
@@ -102,12 +109,29 @@ export class Transport {
     const { redactor, clock } = this.#options;
     const excerpt = redactor.scrub(text.replaceAll(/\s+/g, ' ').slice(0, EXCERPT_LENGTH));
     const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'), clock.now());
-    return new ApiError(`${exchange.operation}: Devin answered ${response.status}: ${excerpt}`, {
-      operation: exchange.operation,
-      status: response.status,
+    const { operation } = exchange;
+    const { status } = response;
+    const believed = contentOf(text) !== undefined || isHarmless(status);
+    const what = believed
+      ? `Devin answered ${status}`
+      : `the answer cannot be read: ${status}, but neither JSON nor empty`;
+    return new ApiError(`${operation}: ${what}: ${excerpt}`, {
+      operation,
+      ...(believed ? { status } : {}),
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     });
   }
+}
+
+/** Devin's API answers with JSON or with nothing. Undefined: something in between wrote this, whatever its status. */
+function contentOf(text: string): Pick<Answer, 'body'> | undefined {
+  const body = parseJson(text);
+  return body !== undefined || text.trim() === '' ? { body } : undefined;
+}
+
+/** Nothing is concluded from these about a session; they make us wait, and are taken from whoever answers. */
+function isHarmless(status: number): boolean {
+  return status === 401 || status === 403 || status === 429 || status >= 500;
 }
 
 /** Seconds, or an HTTP date, as milliseconds from `now`. */

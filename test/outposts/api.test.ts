@@ -1,7 +1,7 @@
 import { http, HttpResponse } from 'msw';
 import { setupServer } from 'msw/node';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { systemClock, systemRandom } from '../../src/lib/clock.ts';
+import { systemClock, systemRandom, type Clock } from '../../src/lib/clock.ts';
 import type { Call } from '../../src/lib/deadline.ts';
 import { silentLogger } from '../../src/lib/log.ts';
 import { Redactor, Secret } from '../../src/lib/secret.ts';
@@ -18,9 +18,13 @@ beforeAll(() => server.listen());
 afterEach(() => server.resetHandlers());
 afterAll(() => server.close());
 
+/** A second is a millisecond, so that waits between tries cost nothing. */
+const hurried: Clock = { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 1_000, signal) };
+const PATIENT = 5_000_000;
+
 const call = (timeoutMs = 5_000): Call => ({ timeoutMs, signal: new AbortController().signal });
 
-function api() {
+function api(clock: Clock = systemClock) {
   const codes: string[] = [];
   const redactor = new Redactor();
   redactor.add(TOKEN);
@@ -30,7 +34,7 @@ function api() {
     acceptorId: 'me',
     token: () => new Secret(TOKEN),
     fetch,
-    clock: systemClock,
+    clock,
     random: { next: () => 0, id: () => systemRandom.id() },
     log: silentLogger,
     redactor,
@@ -74,11 +78,11 @@ describe('Q9: odd answers of HTTP', () => {
   });
 
   it('refuses HTML, and JSON of another shape', async () => {
-    const { client } = api();
+    const { client } = api(hurried);
     server.use(http.get(DEVINS, () => HttpResponse.html('<h1>gateway</h1>')));
-    await expect(client.list({}, call())).rejects.toThrow('cannot be read');
+    await expect(client.list({}, call(PATIENT))).rejects.toThrow('cannot be read');
     server.use(http.get(DEVINS, () => HttpResponse.json({ hello: 1 })));
-    await expect(client.list({}, call())).rejects.toThrow('no items');
+    await expect(client.list({}, call(PATIENT))).rejects.toThrow('no items');
   });
 
   it('skips rows that it cannot read, and keeps the others', async () => {
@@ -89,6 +93,22 @@ describe('Q9: odd answers of HTTP', () => {
     const page = await client.list({}, call());
     expect(page.entries.map((entry) => entry.sessionId)).toEqual(['a', 'b']);
     expect(page).toMatchObject({ skipped: 2, cursor: 'c' });
+  });
+
+  it('waits out a short Retry-After itself, and hands a long one to its caller at once', async () => {
+    const { client, codes } = api(hurried);
+    let wait = '4';
+    server.use(
+      http.get(`${DEVINS}/a`, () => {
+        if (codes.length > 0 && wait === '4') return HttpResponse.json(claimed('me'));
+        return new HttpResponse('{}', { status: 429, headers: { 'retry-after': wait } });
+      }),
+    );
+    expect(await client.get('a', call(PATIENT))).toMatchObject({ acceptorId: 'me' });
+    expect(codes.splice(0)).toEqual(['429', '200']);
+    wait = '60';
+    await expect(client.get('a', call(PATIENT))).rejects.toMatchObject({ status: 429, retryAfterMs: 60_000 });
+    expect(codes).toEqual(['429']);
   });
 
   it('P5: a server that accepts and says nothing is left at the limit', async () => {
@@ -141,6 +161,45 @@ describe('Q4: claims', () => {
       await client.release('a', call());
     }
   });
+
+  it('an entry has left the queue when Devin says so, with JSON or without a word', async () => {
+    const { client } = api();
+    for (const body of [null, ' ', '{"error":"not_found"}']) {
+      server.use(http.all(`${DEVINS}/*`, () => new HttpResponse(body, { status: 404 })));
+      expect(await client.get('a', call())).toBeUndefined();
+      expect(await client.claim('a', call())).toEqual({ kind: 'absent' });
+      await client.release('a', call());
+    }
+  });
+
+  it.each([
+    [404, '<!doctype html><title>Not found</title>'],
+    [404, '404 page not found'],
+    [409, '<h1>Conflict</h1>'],
+    [200, '<h1>Log in to the network</h1>'],
+  ])(
+    'a page of something in between is no answer: it ends nothing, and is asked past: %d %s',
+    async (status, page) => {
+      const { client } = api(hurried);
+      const inTheWay = http.all(`${DEVINS}/*`, () => new HttpResponse(page, { status }));
+      const calls = {
+        get: () => client.get('a', call(PATIENT)),
+        claim: () => client.claim('a', call(PATIENT)),
+        release: () => client.release('a', call(PATIENT)),
+      };
+      server.use(inTheWay);
+      for (const [operation, ask] of Object.entries(calls)) {
+        const error: unknown = await ask().catch((thrown: unknown) => thrown);
+        expect(error, operation).toBeInstanceOf(ApiError);
+        // Without a status it counts as passing, like an answer that never came.
+        expect(error, operation).toMatchObject({ status: undefined, message: expect.stringContaining(page) });
+      }
+      server.resetHandlers();
+      server.use(http.get(`${DEVINS}/a`, () => HttpResponse.json(claimed('me'))));
+      server.use(http.get(`${DEVINS}/a`, () => new HttpResponse(page, { status }), { once: true }));
+      expect(await calls.get()).toMatchObject({ acceptorId: 'me' });
+    },
+  );
 
   it('puts any session id into the URL whole, and refuses those that no URL can carry', async () => {
     const { client } = api();
