@@ -9,7 +9,7 @@ import { DvoError } from '../lib/errors.ts';
 import { bareApiUrl, DEVIN_API_URL } from '../lib/api-url.ts';
 import { isLoopbackHost, isLoopbackUrl } from '../lib/loopback.ts';
 import type { LogLevel } from '../lib/log.ts';
-import { readCoreweave, type CoreweaveConfig } from './coreweave.ts';
+import { checkPlaces, readCoreweave, type CoreweaveConfig } from './coreweave.ts';
 import { Reader, type ConfigSources, type Problem } from './reader.ts';
 import type { SecretSource } from './secret-source.ts';
 import { absolutePath, flag, httpUrl, oneOf, wholeNumber } from './variables.ts';
@@ -252,6 +252,8 @@ function checkTogether(reader: Reader, config: Omit<Config, 'warnings'>): void {
       );
   }
   checkArchives(reader, config);
+  if (config.coreweave !== undefined) checkPlaces(reader, config.workspace);
+  checkRepos(reader, config.workspace);
   if (config.networkPolicy === 'ignore')
     reader.warnings.push('NETWORK_POLICY=ignore: sessions reach hosts that Devin’s network policy forbids');
   checkOps(reader, config.ops);
@@ -274,8 +276,19 @@ function checkArchives(reader: Reader, config: Omit<Config, 'warnings'>): void {
       'SANDBOX_TEMPLATE_ID without SANDBOX_IMAGE: no archive can be restored into a template’s own container, so suspended sessions keep their sandbox, and lose their work at the end of its lifetime',
     );
   }
+  if (coreweave.templateId !== undefined && coreweave.image !== undefined) {
+    reader.warnings.push(
+      'SANDBOX_TEMPLATE_ID with SANDBOX_IMAGE: the image replaces the template’s whole container, and a GPU goes with it, because the SDK can ask for CPU and memory only',
+    );
+  }
   if (suspendMode === 'discard')
     reader.warnings.push('SUSPEND_MODE=discard: a session that goes to sleep loses its workspace');
+}
+
+function checkRepos(reader: Reader, { repos, gitToken }: Config['workspace']): void {
+  if (gitToken === undefined) return;
+  for (const repo of repos.filter((one) => one.startsWith('http:') && !isLoopbackUrl(one)))
+    reader.problem('REPOS', repo, 'https, because GIT_TOKEN travels with every request');
 }
 
 /** A token of fewer characters could be found by trying. */

@@ -52,6 +52,8 @@ export interface CoreweaveConfig {
   readonly noInternet: boolean;
 }
 
+/** Where the volume is mounted in every sandbox. */
+export const VOLUME = '/workspace';
 /** What the platform accepts in one create. */
 const MAX_SECRETS = 50;
 /** The platform's longest lifetime: 30 days. */
@@ -190,4 +192,18 @@ function baseUrl(reader: Reader, variable: string): { readonly baseUrl?: string 
     reader.problem(variable, read.baseUrl, 'https, because the credential travels with every request');
   }
   return read;
+}
+
+/** Only the volume is archived: what lies outside is lost at the first sleep. */
+export function checkPlaces(
+  reader: Reader,
+  { workdir, home }: { readonly workdir?: string; readonly home?: string },
+): void {
+  const isArchived = (path: string): boolean => path === VOLUME || path.startsWith(`${VOLUME}/`);
+  if (workdir !== undefined && !isArchived(workdir))
+    reader.problem('WORKDIR', workdir, `${VOLUME} or below it, the only place that is archived`);
+  if (home !== undefined && !isArchived(home))
+    reader.warnings.push(
+      `SANDBOX_HOME=${home} is not in ${VOLUME}, so a session that goes to sleep loses its HOME`,
+    );
 }

@@ -36,7 +36,9 @@ export class Reader {
   }
 
   problem(variable: string, value: string | undefined, right: string): void {
-    const shown = value === undefined ? 'is not set' : `is ${JSON.stringify(value.slice(0, 200))}`;
+    // Scrubbed before it is cut: half a secret would not be found.
+    const clean = value === undefined ? undefined : this.#sources.redactor.scrub(withoutUserInfo(value));
+    const shown = clean === undefined ? 'is not set' : `is ${JSON.stringify(clean.slice(0, 200))}`;
     this.wrong(variable, `${variable} ${shown}; it must be ${right}`);
   }
 
@@ -116,7 +118,7 @@ export class Reader {
     const { files, redactor, onSecretTrouble } = this.#sources;
     const value = this.#get(variable);
     const file = this.#get(`${variable}_FILE`);
-    if (value !== undefined) redactor.add(value);
+    if (value !== undefined) redactor.keep(value);
     if (value !== undefined && file !== undefined) {
       this.wrong(variable, `${variable} and ${variable}_FILE are both set; only one may be`);
       return 'wrong';
@@ -125,12 +127,23 @@ export class Reader {
     if (file === undefined) return 'unset';
     const read = readOrWhy(file, files);
     if ('why' in read) {
-      this.problem(`${variable}_FILE`, file, `a file that holds the secret (${read.why})`);
+      this.#unreadable(`${variable}_FILE`, file, read.why);
       return 'wrong';
     }
-    redactor.add(read.value);
+    redactor.keep(read.value);
     if (!this.#printable(variable, read.value)) return 'wrong';
     return secretFile(file, files, redactor, read.value, (why) => onSecretTrouble(variable, why));
+  }
+
+  /** What begins like no path may be the secret itself, and `why` names it too. */
+  #unreadable(variable: string, file: string, why: string): void {
+    const right = 'a file that holds the secret';
+    if (/^(~|\.{1,2})?\//.test(file)) this.problem(variable, file, `${right} (${why})`);
+    else
+      this.wrong(
+        variable,
+        `${variable} is no path that can be read (its value is not shown); it must be ${right}, as in /run/secrets/token`,
+      );
   }
 
   /** A token travels in an HTTP header, so it is visible ASCII. */
@@ -152,6 +165,11 @@ export class Reader {
 function keyed<Key extends string, T>(key: Key, value: T): { readonly [K in Key]?: T };
 function keyed(key: string, value: unknown): Readonly<Record<string, unknown>> {
   return { [key]: value };
+}
+
+/** Without what stands before a URL's host: a password or a token, mostly. */
+function withoutUserInfo(value: string): string {
+  return value.replace(/(?<=:\/\/)\S*@|^[^/\s]*:[^/\s]\S*@/, '[redacted]@');
 }
 
 function reasons(error: z.ZodError): string {

@@ -13,7 +13,7 @@ export interface SecretFiles {
 }
 
 export function fixedSecret(value: string, redactor: Redactor): SecretSource {
-  redactor.add(value);
+  redactor.keep(value);
   const secret = new Secret(value);
   return { read: () => secret };
 }
@@ -31,13 +31,13 @@ export function secretFile(
 ): SecretSource {
   let current = initial;
   let trouble: string | undefined;
-  redactor.add(initial);
+  redactor.keep(initial);
   return {
     read() {
       const now = readOrWhy(path, files);
       if ('value' in now) {
         trouble = undefined;
-        if (now.value !== current) redactor.add(now.value);
+        if (now.value !== current) redactor.keep(now.value);
         current = now.value;
       } else if (now.why !== trouble) {
         trouble = now.why;

@@ -161,9 +161,14 @@ export const VARIABLES: readonly Variable[] = [
   variable('CoreWeave', 'SANDBOX_NO_INTERNET', '`true` denies sandboxes all outgoing traffic', {
     fallback: 'false',
   }),
-  variable('Workspace', 'WORKDIR', 'working directory of the remote, in the volume', {
-    fallback: 'the volume',
-  }),
+  variable(
+    'Workspace',
+    'WORKDIR',
+    'working directory of the remote, in the volume (with CoreWeave `/workspace`)',
+    {
+      fallback: 'the volume',
+    },
+  ),
   variable('Workspace', 'SANDBOX_USER', 'user that the remote runs as', { fallback: 'the image’s user' }),
   variable('Workspace', 'SANDBOX_HOME', 'HOME of the remote', { fallback: '.dvo/home in the volume' }),
   variable(

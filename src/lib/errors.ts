@@ -9,7 +9,8 @@ export type ErrorCode =
   | 'api' // Devin answered something other than success
   | 'provider' // the sandbox platform failed; see ProviderError
   | 'remote' // a script in a sandbox failed or could not be understood
-  | 'distribution' // devin-remote could not be resolved, fetched or verified
+  | 'distribution' // devin-remote is not published as it should be: no such build, or no checksum of it
+  | 'unreachable' // the host that publishes devin-remote gives no answer
   | 'state' // STATE_DIR cannot be read or written
   | 'locked' // another daemon holds STATE_DIR
   | 'stale' // an attempt that has been superseded tried to act
@@ -55,9 +56,16 @@ export function describeError(thrown: unknown): string {
   // Five causes deep is more than any library here nests; the bound keeps a cyclic cause from looping.
   for (let depth = 0; current !== undefined && depth < 5; depth += 1) {
     const error = toError(current);
-    if (error.message !== '' && !parts.some((part) => part.includes(error.message)))
-      parts.push(error.message);
+    const message = messageOf(error);
+    if (message !== '' && !parts.some((part) => part.includes(message))) parts.push(message);
     current = error.cause;
   }
   return parts.join(': ');
+}
+
+/** Node tells of a host with several addresses, none of which answers, in an error without words around one for each. */
+function messageOf(error: Error): string {
+  if (error.message !== '' || !(error instanceof AggregateError)) return error.message;
+  const inner = new Set(error.errors.map((one: unknown) => toError(one).message));
+  return [...inner].join(', ') || (systemCode(error) ?? '');
 }

@@ -27,34 +27,45 @@ export class Secret {
   }
 }
 
+/** Scrubbing shorter texts would eat ordinary words. */
+const SHORTEST = 6;
+
 /**
  * The set of texts that must never leave the process. Connect tokens join it as they arrive.
  * `scrub` is the second net under `Secret`: it catches a secret that a server or a library echoes in a message.
  */
 export class Redactor {
-  readonly #secrets = new Set<string>();
+  readonly #kept = new Set<string>();
+  readonly #passing = new Set<string>();
   readonly #limit: number;
 
-  /** @param limit how many secrets are remembered; the oldest goes first. Connect tokens arrive for ever. */
+  /** @param limit how many passing secrets are remembered; the oldest goes first */
   constructor(limit = 4_000) {
     this.#limit = limit;
   }
 
-  /** Texts under six characters are not remembered: scrubbing them would eat ordinary words. */
+  /** A secret that is configured: never forgotten. Texts under six characters are not remembered. */
+  keep(secret: string): void {
+    if (secret.length >= SHORTEST) this.#kept.add(secret);
+  }
+
+  /** A secret of which there will be ever more, as of connect tokens. Texts under six characters are not remembered. */
   add(secret: string): void {
-    if (secret.length < 6) return;
-    this.#secrets.delete(secret);
-    this.#secrets.add(secret);
-    if (this.#secrets.size > this.#limit) {
-      const [oldest] = this.#secrets;
-      if (oldest !== undefined) this.#secrets.delete(oldest);
+    if (secret.length < SHORTEST) return;
+    this.#passing.delete(secret);
+    this.#passing.add(secret);
+    if (this.#passing.size > this.#limit) {
+      const [oldest] = this.#passing;
+      if (oldest !== undefined) this.#passing.delete(oldest);
     }
   }
 
   scrub(text: string): string {
     let clean = text;
-    for (const secret of this.#secrets) {
-      if (clean.includes(secret)) clean = clean.replaceAll(secret, REDACTED);
+    for (const secrets of [this.#kept, this.#passing]) {
+      for (const secret of secrets) {
+        if (clean.includes(secret)) clean = clean.replaceAll(secret, REDACTED);
+      }
     }
     return clean;
   }

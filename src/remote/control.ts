@@ -1,16 +1,14 @@
 /** RemoteControl over a provider's exec: puts the parts together. */
-import { z } from 'zod';
 import type { Clock, Random } from '../lib/clock.ts';
-import type { Call } from '../lib/deadline.ts';
-import { DvoError } from '../lib/errors.ts';
 import type { Fetch } from '../lib/fetch.ts';
 import type { Secret } from '../lib/secret.ts';
-import { isProviderError, type SandboxProvider } from '../sandboxes/provider.ts';
+import type { SandboxProvider } from '../sandboxes/provider.ts';
 import { BinaryCache } from './binary-cache.ts';
 import { Distribution } from './distribution.ts';
 import { launchRemote } from './launch.ts';
+import { readMarker } from './marker.ts';
 import { placesIn } from './places.ts';
-import type { Marker, RemoteControl, Target } from './port.ts';
+import type { RemoteControl, Target } from './port.ts';
 import { prepareSandbox, type Delivery } from './prepare.ts';
 import { probeRemote } from './probe.ts';
 import { cloneRepos } from './repos.ts';
@@ -41,15 +39,6 @@ export interface RemoteOptions {
   readonly settings: RemoteSettings;
 }
 
-const MARKER = z.object({
-  version: z.literal(1),
-  sessionId: z.string(),
-  outpostId: z.string(),
-  acceptorId: z.string(),
-  name: z.string(),
-  sandboxId: z.string(),
-});
-
 export function createRemoteControl(options: RemoteOptions): RemoteControl {
   const { provider, clock, random, fetch, settings } = options;
   const scripts = new ScriptRunner(provider, random);
@@ -66,7 +55,7 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
   const cloning = { repos, gitUsername, gitToken, user };
   return {
     resolve: (pinnedSha, call) => distribution.resolve(pinnedSha, call),
-    readMarker: (target, call) => readMarker(provider, target.sandboxId, target.paths.volume, call),
+    readMarker: (target, call) => readMarker(scripts, target, call),
     async prepare(target, request, call) {
       const places = placesIn(target.paths, settings);
       const preparing = { scripts, cache, delivery: settings.delivery, user };
@@ -77,7 +66,7 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
     },
     async condemn(target, call) {
       await provider.writeFile(target.sandboxId, condemnedFile(target), Buffer.from(target.sandboxId), call);
-      return await readMarker(provider, target.sandboxId, target.paths.volume, call);
+      return await readMarker(scripts, target, call);
     },
     spare: (target, call) =>
       provider.writeFile(target.sandboxId, condemnedFile(target), Buffer.from(''), call),
@@ -97,26 +86,4 @@ export function createRemoteControl(options: RemoteOptions): RemoteControl {
 /** It holds the id of the sandbox that is meant: an archive carries the file on into others. */
 function condemnedFile(target: Target): string {
   return `${target.paths.volume}/.dvo/condemned`;
-}
-
-/**
- * Undefined only when there is no marker file. A damaged one proves that something was put into the volume, so it must
- * never pass for none.
- */
-async function readMarker(
-  provider: SandboxProvider,
-  sandboxId: string,
-  volume: string,
-  call: Call,
-): Promise<Marker | undefined> {
-  try {
-    const bytes = await provider.readFile(sandboxId, `${volume}/.dvo/session.json`, call);
-    return MARKER.parse(JSON.parse(new TextDecoder().decode(bytes)));
-  } catch (error) {
-    if (isProviderError(error, 'not-found') && error.reason === 'file') return undefined;
-    if (error instanceof SyntaxError || error instanceof z.ZodError) {
-      throw new DvoError('remote', 'the marker in the volume is damaged', { cause: error });
-    }
-    throw error;
-  }
 }

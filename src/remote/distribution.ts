@@ -36,7 +36,7 @@ export class Distribution {
     this.#options = options;
   }
 
-  /** @throws DvoError `distribution` */
+  /** @throws DvoError `distribution`; `unreachable` */
   async resolve(pinned: string | undefined, call: Call): Promise<RemoteBinary> {
     // Whoever waits for another's run waits no longer than for one of his own.
     return await withDeadline(this.#options.clock, 'resolve the build', call, (signal) =>
@@ -45,9 +45,8 @@ export class Distribution {
   }
 
   async #resolve(pinned: string | undefined, call: Call): Promise<RemoteBinary> {
-    const sha = pinned ?? this.#options.sha ?? (await this.#latestSha(call));
-    if (!SHA.test(sha))
-      throw new DvoError('distribution', `not a build of devin-remote: ${JSON.stringify(sha.slice(0, 100))}`);
+    const named = pinned ?? this.#options.sha;
+    const sha = named === undefined ? await this.#latestSha(call) : checkedSha(named);
     return await shareRuns(this.#digests, sha, () => this.#binary(sha, call));
   }
 
@@ -66,7 +65,10 @@ export class Distribution {
     const { clock, baseUrl } = this.#options;
     const period = Math.floor(clock.now() / LATEST_FOR_MS);
     for (const past of this.#latest.keys()) if (past !== period) this.#latest.delete(past);
-    return await shareRuns(this.#latest, period, () => this.#text(`${baseUrl}/latest_${PLATFORM}`, call));
+    // Checked within the run: only a failure of the run itself is not remembered.
+    return await shareRuns(this.#latest, period, async () =>
+      checkedSha(await this.#text(`${baseUrl}/latest_${PLATFORM}`, call)),
+    );
   }
 
   /** One small text, without surrounding white space. */
@@ -102,10 +104,15 @@ export class Distribution {
         },
       ).catch((error: unknown) => {
         if (error instanceof DvoError) throw error;
-        throw new DvoError('distribution', `${url} cannot be read: ${describeError(error)}`, {
+        throw new DvoError('unreachable', `${url} cannot be read: ${describeError(error)}`, {
           cause: error,
         });
       }),
     );
   }
+}
+
+function checkedSha(text: string): string {
+  if (SHA.test(text)) return text;
+  throw new DvoError('distribution', `not a build of devin-remote: ${JSON.stringify(text.slice(0, 100))}`);
 }

@@ -62,7 +62,7 @@ export async function launchRemote(
 const LAUNCH = `
 IFS= read -r token || fail no-token
 IFS= read -r gateway || fail no-gateway
-read -r boot < "$run/boot-id" || fail no-boot-marker
+read -rn 999 boot < "$run/boot-id" || fail no-boot-marker
 ${READ_RECORD}
 bin="$volume/.dvo/bin/$sha/devin-remote"
 [ -x "$bin" ] || fail no-binary

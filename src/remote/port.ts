@@ -75,9 +75,9 @@ export type RemoteProbe =
  * script did not end in its nonce marker or said something else than its protocol. Such a failure means "unknown".
  */
 export interface RemoteControl {
-  /** @throws DvoError `distribution` */
+  /** @throws DvoError `distribution`; `unreachable` when the host that publishes it gives no answer */
   resolve(pinnedSha: string | undefined, call: Call): Promise<RemoteBinary>;
-  /** Undefined: there is none. @throws DvoError `remote` when it is damaged, which is not the same */
+  /** Undefined: there is none. @throws DvoError `remote` only when it is damaged, which is not the same */
   readMarker(target: Target, call: Call): Promise<Marker | undefined>;
   /**
    * Marker (by compare-and-set: in place of nobody's, ours or `replaces`), directories, tools, repositories, verified

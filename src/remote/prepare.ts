@@ -4,6 +4,7 @@
  */
 import type { Call } from '../lib/deadline.ts';
 import type { BinaryCache } from './binary-cache.ts';
+import { LARGEST_MARKER_BYTES } from './marker.ts';
 import type { Places } from './places.ts';
 import type { Marker, PrepareReport, PrepareRequest, Target } from './port.ts';
 import { SESSION_PROCESSES } from './processes.ts';
@@ -92,8 +93,9 @@ notes=()
 # Empty directories are nobody's work; the marker comes before anything else. A script that was asked for long ago must
 # not take back what another daemon has taken over meanwhile.
 mkdir -p "$run" "$volume/.dvo/bin/$sha" "$workdir/repos" "$home" "$state" || fail cannot-make-directories
-present=
-{ IFS= read -r present < "$volume/.dvo/session.json"; } 2>/dev/null
+# The session can write to these files: no more is read than can be right. A variable holds no zero bytes.
+first() { [ -f "$1" ] && head -c "$2" -- "$1" | tr '\\0' '?'; }
+present=$(first "$volume/.dvo/session.json" ${LARGEST_MARKER_BYTES + 1})
 if [ "$present" != "$marker" ]; then
   # One that is damaged names nobody.
   case $present in
@@ -102,8 +104,7 @@ if [ "$present" != "$marker" ]; then
   esac
   printf '%s' "$marker" > "$volume/.dvo/session.json.new" && mv -f "$volume/.dvo/session.json.new" "$volume/.dvo/session.json" || fail cannot-write-marker
 fi
-condemned=
-{ IFS= read -r condemned < "$volume/.dvo/condemned"; } 2>/dev/null
+condemned=$(first "$volume/.dvo/condemned" 999)
 [ "$condemned" = "$sandbox" ] && finish condemned
 if [ ! -s "$run/boot-id" ]; then
   # The main process writes it when the container starts, and may be about to.

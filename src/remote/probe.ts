@@ -31,7 +31,7 @@ export function parseProbe(words: Words): RemoteProbe {
 const PROBE = `
 ${READ_RECORD}
 [ -s "$run/boot-id" ] || finish gone
-read -r boot < "$run/boot-id" || fail cannot-read-boot-marker
+read -rn 999 boot < "$run/boot-id" || fail cannot-read-boot-marker
 for _ in {1..500}; do
   alive && finish running "$r_launch" "$r_pid"
   [ -n "$r_launch" ] && [ "$r_boot" = "$boot" ] || finish gone

@@ -6,14 +6,15 @@ pause() { read -rt 0.01 -u 8 || :; }`;
 
 /**
  * Shell text that reads the launch's record and tells whether its process lives. The record is `launch pid start boot`.
- * A pid alone means nothing: start time and boot marker must agree, and a zombie is dead.
+ * A pid alone means nothing: start time and boot marker must agree, and a zombie is dead. Whoever works in the sandbox can
+ * write to these files, and the daemon keeps what it is told of a launch, so no more is read than a record can be long.
  */
 export const READ_RECORD = `${PAUSE}
 r_launch= r_pid= r_start= r_boot=
 alive() {
   local stat
   r_launch= r_pid= r_start= r_boot=
-  { read -r r_launch r_pid r_start r_boot < "$run/remote"; } 2>/dev/null || return 1
+  { read -rn 999 r_launch r_pid r_start r_boot < "$run/remote"; } 2>/dev/null || return 1
   [ "$r_boot" = "$boot" ] && [[ $r_pid =~ ^[0-9]+$ ]] || return 1
   { read -r stat < "/proc/$r_pid/stat"; } 2>/dev/null || return 1
   set -- \${stat##*) }
@@ -24,5 +25,5 @@ e_code=
 ended() {
   local e_launch=
   e_code=
-  { read -r e_launch e_code < "$run/exit"; } 2>/dev/null && [ "$e_launch" = "$r_launch" ]
+  { read -rn 999 e_launch e_code < "$run/exit"; } 2>/dev/null && [ "$e_launch" = "$r_launch" ]
 }`;

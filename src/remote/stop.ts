@@ -31,7 +31,7 @@ ${READ_RECORD}
 ${SESSION_PROCESSES}
 flush() { sync -f "$volume" 2>/dev/null || sync; }
 [ -s "$run/boot-id" ] || { flush; finish none; }
-read -r boot < "$run/boot-id" || fail cannot-read-boot-marker
+read -rn 999 boot < "$run/boot-id" || fail cannot-read-boot-marker
 alive
 [ -n "$r_launch" ] && [ "$r_boot" = "$boot" ] || { flush; finish none; }
 [ -z "$wanted" ] || [ "$wanted" = "$r_launch" ] || finish another

@@ -2,10 +2,12 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { loadConfig, type Config } from '../../src/config/config.ts';
+import { VOLUME } from '../../src/config/coreweave.ts';
 import { configurationTable, VARIABLES } from '../../src/config/variables.ts';
 import { DvoError } from '../../src/lib/errors.ts';
 import { isLoopbackUrl } from '../../src/lib/loopback.ts';
 import { Redactor } from '../../src/lib/secret.ts';
+import { COREWEAVE_PATHS } from '../../src/sandboxes/coreweave/main-command.ts';
 
 const GOOD = {
   DEVIN_OUTPOSTS_TOKEN: 'cog_0123456789',
@@ -75,6 +77,53 @@ describe('the environment contract', () => {
     }
   });
 
+  it('shows no credentials of a URL, and no secret that stands where its file should be named', () => {
+    const said = problems({
+      OUTPOST_ID: 'o',
+      REPOS:
+        'https://x-access-token:ghp_hidden@github.com/org/app, https://ghp_hidden@github.com/org/b, me:ghp_hidden@github.com/org/c',
+      DEVIN_API_URL: 'https://me:pass_hidden@api.devin.ai',
+      DEVIN_OUTPOSTS_TOKEN_FILE: 'cog_hidden',
+      CWSANDBOX_API_KEY_FILE: 'key/hidden==',
+    });
+    expect(said).not.toContain('hidden');
+    expect(said).toContain('REPOS is "https://[redacted]@github.com/org/app"');
+    expect(said).toContain('REPOS is "[redacted]@github.com/org/c"');
+    expect(said).toContain('DEVIN_API_URL is "https://[redacted]@api.devin.ai"');
+    expect(said).toContain('DEVIN_OUTPOSTS_TOKEN_FILE is no path');
+    const cut = problems({ ...GOOD, WORKDIR: `${'x'.repeat(190)}${GOOD.DEVIN_OUTPOSTS_TOKEN}` });
+    expect(cut).not.toContain('cog_');
+    const path = problems({
+      ...GOOD,
+      DEVIN_OUTPOSTS_TOKEN: '',
+      DEVIN_OUTPOSTS_TOKEN_FILE: '/run/secrets/no',
+    });
+    expect(path).toContain('"/run/secrets/no"');
+    expect(path).toContain('ENOENT');
+    expect(problems({ ...GOOD, REPOS: 'git@github.com:org/app' })).toContain('"git@github.com:org/app"');
+  });
+
+  it('S7: a WORKDIR that would not be archived is refused, a HOME is warned of', () => {
+    expect(VOLUME).toBe(COREWEAVE_PATHS.volume);
+    for (const outside of ['/work', '/workspace2', '/'])
+      expect(problems({ ...GOOD, WORKDIR: outside })).toContain(
+        `WORKDIR is "${outside}"; it must be /workspace or below it`,
+      );
+    for (const inside of ['/workspace', '/workspace/', '/workspace/app'])
+      expect(load({ ...GOOD, WORKDIR: inside, SANDBOX_HOME: inside }).warnings).toEqual([]);
+    expect(load({ ...GOOD, SANDBOX_HOME: '/root' }).warnings.join()).toContain('SANDBOX_HOME=/root');
+    const local = { SANDBOX_PROVIDER: 'local', DEVIN_API_URL: 'http://127.0.0.1:1' };
+    expect(load({ ...GOOD, ...local, WORKDIR: '/work' }).workspace.workdir).toBe('/work');
+  });
+
+  it('refuses to send GIT_TOKEN in clear', () => {
+    const clear = { ...GOOD, REPOS: 'http://git.example/a, org/b, http://127.0.0.1:3000/c' };
+    expect(load(clear).workspace.repos).toHaveLength(3);
+    const said = problems({ ...clear, GIT_TOKEN: 'ghp_0123456789' });
+    expect(said).toContain('one problem');
+    expect(said).toContain('REPOS is "http://git.example/a"; it must be https, because GIT_TOKEN');
+  });
+
   it('reads empty as unset', () => {
     const empty = Object.fromEntries(VARIABLES.map(({ name }) => [name, '']));
     expect(load({ ...empty, ...GOOD })).toEqual({
@@ -128,7 +177,13 @@ describe('the environment contract', () => {
     const { warnings } = load({ ...GOOD, SUSPEND_MODE: 'discard', NETWORK_POLICY: 'ignore' });
     expect(warnings.join()).toContain('SUSPEND_MODE=discard');
     expect(warnings.join()).toContain('NETWORK_POLICY=ignore');
-    expect(load({ ...GOOD, SANDBOX_TEMPLATE_ID: 'gpu' }).warnings.join()).toContain('SANDBOX_IMAGE');
+    const template = { ...GOOD, SANDBOX_TEMPLATE_ID: 'gpu' };
+    expect(load(template).warnings.join()).toMatch(/without SANDBOX_IMAGE: no archive/);
+    expect(load({ ...template, SUSPEND_MODE: 'keep' }).warnings).toEqual([]);
+    expect(load({ ...template, SANDBOX_IMAGE: 'own:1' }).warnings.join()).toMatch(
+      /with SANDBOX_IMAGE: .* GPU/,
+    );
+    expect(load({ ...GOOD, SANDBOX_IMAGE: 'own:1' }).warnings).toEqual([]);
   });
 
   it('S10: refuses the local provider against a real Devin, unless told so', () => {

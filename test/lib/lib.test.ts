@@ -57,7 +57,10 @@ describe('waits', () => {
     );
   });
 
-  it('end a retry after its tries, with the last error, and cut a hint that is too long', async () => {
+  it.each([
+    ['after its tries, with the last error', 40, 'failure 3', [40, 40]],
+    ['at once when it is asked for a longer wait than is worth it', 51, 'failure 1', []],
+  ])('end a retry %s', async (_, afterMs, failure, waited) => {
     const waits: number[] = [];
     let tries = 0;
     const work = retry(
@@ -68,15 +71,15 @@ describe('waits', () => {
         backoff: { firstMs: 10, maxMs: 100, factor: 2 },
         tries: 3,
         longestHintMs: 50,
-        classify: () => ({ retry: true, afterMs: 86_400_000 }),
+        classify: () => ({ retry: true, afterMs }),
       },
       async () => {
         tries += 1;
         throw new Error(`failure ${tries}`);
       },
     );
-    await expect(work).rejects.toThrow('failure 3');
-    expect(waits).toEqual([50, 50]);
+    await expect(work).rejects.toThrow(failure);
+    expect(waits).toEqual(waited);
   });
 });
 
@@ -117,7 +120,17 @@ describe('secrets', () => {
       'first-secret [redacted] [redacted]',
     );
     redactor.add('abc');
+    redactor.keep('abc');
     expect(redactor.scrub('abc')).toBe('abc');
+  });
+
+  it('that are configured outlast any number of those that pass', () => {
+    const redactor = new Redactor();
+    redactor.keep('configured-secret');
+    for (let n = 0; n <= 4_000; n += 1) redactor.add(`token-${n}-end`);
+    expect(redactor.scrub('configured-secret token-0-end token-4000-end')).toBe(
+      '[redacted] token-0-end [redacted]',
+    );
   });
 });
 
@@ -128,5 +141,17 @@ describe('errors in words', () => {
     inner.cause = outer;
     expect(describeError(outer)).toBe('cannot save: disk full');
     expect(describeError('text')).toBe('text');
+  });
+
+  it('say why no address of a host answered', () => {
+    const each = ['connect ECONNREFUSED ::1:9', 'connect ECONNREFUSED 127.0.0.1:9'].map(
+      (one) => new Error(one),
+    );
+    const refused = Object.assign(new AggregateError(each), { code: 'ECONNREFUSED' });
+    expect(describeError(new TypeError('fetch failed', { cause: refused }))).toBe(
+      'fetch failed: connect ECONNREFUSED ::1:9, connect ECONNREFUSED 127.0.0.1:9',
+    );
+    const silent = Object.assign(new AggregateError([]), { code: 'ETIMEDOUT' });
+    expect(describeError(silent)).toBe('ETIMEDOUT');
   });
 });

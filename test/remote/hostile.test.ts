@@ -5,6 +5,7 @@ import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import { DvoError } from '../../src/lib/errors.ts';
 import { createRemoteControl } from '../../src/remote/control.ts';
 import { Distribution } from '../../src/remote/distribution.ts';
+import { LARGEST_MARKER_BYTES } from '../../src/remote/marker.ts';
 import { assignments } from '../../src/remote/quote.ts';
 import type { RemoteControl } from '../../src/remote/port.ts';
 import type { ExecResult } from '../../src/sandboxes/provider.ts';
@@ -14,20 +15,16 @@ import { nullWorld } from '../support/null-world.ts';
 const target = { sandboxId: 's', paths: { volume: '/v', run: '/r' } };
 const call = () => ({ timeoutMs: 60_000, signal: new AbortController().signal });
 
-/** A control whose sandbox answers every script, and every read, with what the test says. */
-function controlOver(sandbox: {
-  readonly exec?: (nonce: string) => ExecResult;
-  readonly file?: Uint8Array;
-}): RemoteControl {
+/** A control whose sandbox answers every script with what the test says. */
+function controlOver(sandbox: { readonly exec: (nonce: string) => ExecResult }): RemoteControl {
   const { provider } = nullWorld();
   return createRemoteControl({
     provider: {
       ...provider,
       exec: async (_, { argv }) => {
         const [, nonce = ''] = /^nonce='([0-9a-f]+)'$/m.exec(argv.join('\n')) ?? [];
-        return sandbox.exec?.(nonce) ?? { exitCode: 0, stdout: '', stderr: '', truncated: false };
+        return sandbox.exec(nonce);
       },
-      readFile: async () => sandbox.file ?? new Uint8Array(),
     },
     clock: systemClock,
     random: systemRandom,
@@ -51,6 +48,18 @@ async function codeOf(work: Promise<unknown>): Promise<string | undefined> {
     expect(error).toBeInstanceOf(DvoError);
     return (error as DvoError).code;
   }
+}
+
+/** A control in whose sandbox this is what can be read of the marker. */
+function controlOverMarker(file: Uint8Array): RemoteControl {
+  const text = Buffer.from(file).toString('base64');
+  const exec = (nonce: string): ExecResult => ({
+    exitCode: 0,
+    stdout: `\ndvo:${nonce} ok file ${text} end\n`,
+    stderr: '',
+    truncated: false,
+  });
+  return controlOver({ exec });
 }
 
 const noise = fc.oneof(
@@ -138,13 +147,39 @@ describe('R2: what a sandbox says', () => {
       fc.asyncProperty(
         fc.oneof(damaged(fc.constant(JSON.stringify(marker))), fc.uint8Array()),
         async (file) => {
-          const control = controlOver({ file });
+          const control = controlOverMarker(file);
           const code = await codeOf(control.readMarker(target, call()));
           if (code !== undefined) expect(code).toBe('remote');
           else expect(await control.readMarker(target, call())).toMatchObject({ version: 1 });
         },
       ),
       { numRuns: 500 },
+    );
+  });
+
+  it('a marker as long as it may be is read, and is damaged with one more byte or nested without end', async () => {
+    const marker = { version: 1, sessionId: 'a', outpostId: 'o', acceptorId: 'm', name: '', sandboxId: 's' };
+    const name = 'x'.repeat(LARGEST_MARKER_BYTES - JSON.stringify(marker).length);
+    const longest = Buffer.from(JSON.stringify({ ...marker, name }));
+    expect(await controlOverMarker(longest).readMarker(target, call())).toMatchObject({ name });
+    const nested = Buffer.from('['.repeat(30_000) + ']'.repeat(30_000));
+    for (const file of [Buffer.concat([longest, Buffer.from(' ')]), nested])
+      expect(await codeOf(controlOverMarker(file).readMarker(target, call()))).toBe('remote');
+  });
+
+  it('a marker that was not seen is neither damaged nor none', async () => {
+    await fc.assert(
+      fc.asyncProperty(noise, fc.boolean(), async (stdout, fails) => {
+        const exec = (nonce: string): ExecResult => ({
+          exitCode: fails ? 1 : 0,
+          stdout: fails ? `\ndvo:${nonce} failed cannot-read-marker end\n` : stdout,
+          stderr: '',
+          truncated: false,
+        });
+        const reading = controlOver({ exec }).readMarker(target, call());
+        await expect(reading).rejects.toMatchObject({ code: 'provider', kind: 'ambiguous' });
+      }),
+      { numRuns: 200 },
     );
   });
 });
@@ -170,7 +205,7 @@ describe('R5: whatever is published', () => {
         });
         const code = await codeOf(distribution.resolve(undefined, { ...call(), timeoutMs: 600_000 }));
         if (code !== undefined) {
-          expect(code).toBe('distribution');
+          expect(['distribution', 'unreachable']).toContain(code);
           return;
         }
         const { sha, sha256 } = await distribution.resolve(undefined, call());
@@ -179,6 +214,32 @@ describe('R5: whatever is published', () => {
       }),
       { numRuns: 300 },
     );
+  });
+});
+
+describe('R5: the latest build', () => {
+  it('is kept for a minute, but not a text that names none', async () => {
+    let latest = '<html>back in a moment</html>';
+    const asked: string[] = [];
+    const distribution = new Distribution({
+      fetch: async (url, init) => {
+        asked.push(url);
+        const text = url === 'http://x/latest_linux_x64' ? latest : 'a'.repeat(64);
+        return await replying([
+          { status: 200, retryAfter: null, chunks: [Buffer.from(text)], breaks: false },
+        ])(url, init);
+      },
+      clock: { ...systemClock, now: () => 0 },
+      random: systemRandom,
+      baseUrl: 'http://x',
+      sha: undefined,
+    });
+    expect(await codeOf(distribution.resolve(undefined, call()))).toBe('distribution');
+    latest = 'abcdef0';
+    expect(await distribution.resolve(undefined, call())).toMatchObject({ sha: 'abcdef0' });
+    latest = 'abcdef1';
+    expect(await distribution.resolve(undefined, call())).toMatchObject({ sha: 'abcdef0' });
+    expect(asked.filter((url) => url.endsWith('/latest_linux_x64'))).toHaveLength(2);
   });
 });
 

@@ -134,6 +134,31 @@ describe('the remote in a sandbox', () => {
     await expect(remote.readMarker(target, call())).rejects.toMatchObject({ code: 'remote' });
   });
 
+  it('a marker that the session made enormous is damaged, is never taken whole, and is replaced', async () => {
+    const remote = control();
+    await prepared(remote);
+    // More than could be taken: more than fits into one buffer.
+    await sh(`truncate -s 3G ${target.paths.volume}/.dvo/session.json`);
+    await expect(remote.readMarker(target, call())).rejects.toMatchObject({ code: 'remote' });
+    await prepared(remote);
+    expect(await remote.readMarker(target, call())).toEqual(MARKER);
+  });
+
+  it.each(['mkfifo', 'mkdir', 'ln -s /dev/zero', 'ln -s /nowhere'])(
+    'what %s put in the marker’s place is a damaged marker, not none',
+    async (command) => {
+      await sh(`mkdir -p ${target.paths.volume}/.dvo && ${command} ${target.paths.volume}/.dvo/session.json`);
+      await expect(control().readMarker(target, call())).rejects.toMatchObject({ code: 'remote' });
+    },
+  );
+
+  it('a launch that the session gave a name without end is none that we know', async () => {
+    const record = `${target.paths.run}/remote`;
+    await launched();
+    await sh(`sed -i "s/^a1/$(printf 'x%.0s' {1..2000})/" ${record}`);
+    expect(await control().probe(target, call())).toEqual({ kind: 'gone' });
+  });
+
   it('a sandbox that is about to be destroyed is not begun in, by whoever marks it second', async () => {
     const remote = control();
     const binary = await remote.resolve(undefined, call());

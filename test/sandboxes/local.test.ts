@@ -9,6 +9,7 @@ import type { Call } from '../../src/lib/deadline.ts';
 import { followLog } from '../../src/sandboxes/local/log-file.ts';
 import { kill, processesOf, startTimeOf } from '../../src/sandboxes/local/processes.ts';
 import { createLocalProvider } from '../../src/sandboxes/local/provider.ts';
+import { run } from '../../src/sandboxes/local/run.ts';
 import { until } from '../support/until.ts';
 
 /** Every name that the folder had while `work` went on. */
@@ -74,6 +75,12 @@ describe('the local provider', () => {
     expect(await provider.getSnapshot('snap-1', call())).toMatchObject({ state: 'failed' });
     const create = provider.create({ tags: [], restoreFrom: 'snap-1' }, call());
     await expect(create).rejects.toMatchObject({ kind: 'archive-failed' });
+  });
+
+  it('P5: a command whose caller has given up before it began is ended', async () => {
+    const surroundings = { cwd: root, env: { PATH: process.env['PATH'] ?? '' } };
+    const options = { ...surroundings, clock: systemClock, signal: AbortSignal.abort() };
+    expect(await run({ argv: ['sleep', '60'] }, options)).toMatchObject({ exitCode: 137 });
   });
 
   it('R3: ends what its children left behind, and no stranger', async () => {

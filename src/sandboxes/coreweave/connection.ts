@@ -40,6 +40,10 @@ export interface Task {
 
 /** One HTTP/2 connection carries a hundred streams by common server settings; log streams need some of them. */
 const CALLS_IN_FLIGHT = 64;
+/** A quarter is left to short calls: a prepare holds its place for minutes, and probes must not wait for it. */
+const LONG_CALLS_IN_FLIGHT = 48;
+/** A call that may take longer than this is a long one. */
+const SHORT_CALL_MS = 60_000;
 /** Our own limit is the one that counts and says so; the SDK's only ends what would hang for ever behind it. */
 const SDK_SLACK_MS = 2_000;
 const DEADLINES_UNTIL_REBUILD = 3;
@@ -49,6 +53,8 @@ const REBUILD_EVERY_MS = 30_000;
 export class Connection {
   readonly #options: ConnectionOptions;
   readonly #queue = new PQueue({ concurrency: CALLS_IN_FLIGHT });
+  /** Long calls wait here before they wait for a place among all. */
+  readonly #longQueue = new PQueue({ concurrency: LONG_CALLS_IN_FLIGHT });
   #client: Promise<SdkClient> | undefined;
   #deadlines = 0;
   #rebuiltAt = Number.NEGATIVE_INFINITY;
@@ -76,15 +82,23 @@ export class Connection {
     work: (client: SdkClient, request: SdkRequest) => Promise<T>,
   ): Promise<T> {
     const { clock } = this.#options;
+    let sentAt = Infinity;
+    const wasSent = (): boolean => clock.now() - sentAt >= call.timeoutMs / 2;
     // The limit counts from now, also while waiting for a turn; within the turn it frees the place at the limit.
-    return await this.#observed(task, () =>
-      withDeadline(clock, task.what, call, (signal) =>
-        this.#queue.add(() => this.#attempt(task, { ...call, signal }, work)),
-      ),
+    return await this.#observed(
+      task,
+      () =>
+        withDeadline(clock, task.what, call, (signal) =>
+          this.#inTurn(call, async () => {
+            sentAt = clock.now();
+            return await this.#attempt(task, { ...call, signal }, work);
+          }),
+        ),
+      wasSent,
     );
   }
 
-  /** For what takes minutes by nature, and would keep short calls waiting. */
+  /** Outside the bound, for an archive: minutes, most of them between one short question and the next. */
   async longCall<T>(
     task: Task,
     call: Call,
@@ -115,6 +129,11 @@ export class Connection {
     throw new ProviderError(state === 'starting' ? 'ambiguous' : 'gone', message);
   }
 
+  async #inTurn<T>(call: Call, work: () => Promise<T>): Promise<T> {
+    const turn = async (): Promise<T> => await this.#queue.add(work);
+    return call.timeoutMs > SHORT_CALL_MS ? await this.#longQueue.add(turn) : await turn();
+  }
+
   async #attempt<T>(
     task: Task,
     call: Call,
@@ -128,7 +147,8 @@ export class Connection {
     });
   }
 
-  async #observed<T>(task: Task, run: () => Promise<T>): Promise<T> {
+  /** @param wasSent whether a deadline says something of the platform: the call had time left when its turn came */
+  async #observed<T>(task: Task, run: () => Promise<T>, wasSent: () => boolean = () => true): Promise<T> {
     const { clock, observer } = this.#options;
     const startedAt = clock.now();
     const tell = (outcome: string): void => observer.call(task.operation, outcome, clock.now() - startedAt);
@@ -139,7 +159,7 @@ export class Connection {
       return result;
     } catch (thrown) {
       const error = this.mapped(thrown, task);
-      this.#learn(error);
+      if (error.code !== 'deadline' || wasSent()) this.#learn(error);
       tell(error instanceof ProviderError ? error.kind : error.code);
       throw error;
     }

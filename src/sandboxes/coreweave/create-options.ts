@@ -1,7 +1,7 @@
 /** What is asked of the platform for one sandbox. Pure. Nothing secret may stand in it: lists and logs show it. */
 import type { CoreweaveConfig } from '../../config/coreweave.ts';
 import { ProviderError, type CreateRequest } from '../provider.ts';
-import { COREWEAVE_PATHS } from './main-command.ts';
+import { COREWEAVE_PATHS, mainCommand } from './main-command.ts';
 import type { SdkCreateOptions } from './sdk.ts';
 
 export const OFFICIAL_IMAGE = 'public.ecr.aws/e0h8a4b6/devin-cli:stable';
@@ -34,6 +34,8 @@ export function createOptions(settings: CoreweaveSettings, request: CreateReques
   }
   return {
     ...common,
+    // The image's own command would be the main process, and its end the sandbox's.
+    ...(templateId === undefined ? {} : { command: mainCommand(COREWEAVE_PATHS) }),
     containerImage: image ?? OFFICIAL_IMAGE,
     resources: { cpu: settings.cpu, memory: settings.memory },
     fileSystemSnapshot: {

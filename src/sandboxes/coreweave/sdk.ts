@@ -17,6 +17,8 @@ export interface SdkMetadata {
 }
 
 export interface SdkCreateOptions extends SdkRequest {
+  /** With a template only: `run` has it as an argument. */
+  readonly command?: readonly string[];
   readonly containerImage?: string;
   readonly resources?: { readonly cpu?: string; readonly memory?: string };
   readonly fileSystemSnapshot?: {

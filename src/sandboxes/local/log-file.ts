@@ -31,12 +31,17 @@ export async function* followLog(path: string, options: FollowOptions): AsyncGen
     offset = read.size < offset ? 0 : offset + read.bytes.byteLength;
     const lines = (rest + decoder.decode(read.bytes, { stream: true })).split('\n');
     rest = lines.pop() ?? '';
-    yield* first && options.tailLines !== undefined ? lines.slice(-options.tailLines) : lines;
+    const isLast = options.follow !== true || !more || signal.aborted;
+    if (isLast && rest !== '') lines.push(rest);
+    yield* first && options.tailLines !== undefined ? tailOf(lines, options.tailLines) : lines;
     first = false;
-    if (options.follow !== true || !more || signal.aborted) break;
+    if (isLast) break;
     await clock.sleep(LOOK_MS, signal).catch(() => undefined);
   }
-  if (rest !== '') yield rest;
+}
+
+function tailOf(lines: readonly string[], count: number): readonly string[] {
+  return lines.slice(Math.max(0, lines.length - count));
 }
 
 async function readFrom(

@@ -24,6 +24,7 @@ export async function run(request: ExecRequest, options: RunOptions): Promise<Ex
   const stderr = new Output(child.stderr);
   const end = (): void => killGroup(child);
   signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
   // A command that does not read its input closes the pipe; that is its right.
   child.stdin.on('error', () => undefined);
   child.stdin.end(request.stdin ?? '');

@@ -113,12 +113,34 @@ describe('the CoreWeave provider', () => {
       await provider.create({ tags: ['dvo-a'] }, call());
       expect(asked()).toEqual([
         { templateId: 't1', tags: ['dvo-a'], maxLifetimeSeconds: 3_600, waitUntilRunning: false },
-        expect.objectContaining({
+        {
           templateId: 't1',
+          command: ['/bin/sh', '-c', expect.stringContaining('boot-id')],
           containerImage: 'own:1',
-          fileSystemSnapshot: expect.anything(),
-        }),
+          resources: { cpu: '2', memory: '8Gi' },
+          fileSystemSnapshot: { mountPath: '/workspace', size: '10Gi' },
+          tags: ['dvo-a'],
+          maxLifetimeSeconds: 3_600,
+          waitUntilRunning: false,
+        },
       ]);
+    });
+
+    it('S3: an image in a template’s place runs our main process, not a command of its own that ends', async () => {
+      const client = platform.client();
+      provider = await coreweaveProvider(
+        async () => ({
+          ...client,
+          runFromTemplate: async (_, { command = ['true'], ...options }) =>
+            await client.run(command, options),
+        }),
+        { settings: { ...SETTINGS, templateId: 't1', image: 'own:1' } },
+      );
+      const id = await running();
+      await sh(id, 'echo line >> /run/dvo/session.log');
+      const log = provider.logs(id, { follow: true }, new AbortController().signal)[Symbol.asyncIterator]();
+      expect((await log.next()).value).toBe('line');
+      expect((await provider.get(id, call())).state).toBe('running');
     });
 
     it.each(['UNAVAILABLE', 'DEADLINE_EXCEEDED', 'CANCELLED'])(
