@@ -29,12 +29,16 @@ COPY package.json LICENSE ./
 RUN groupadd --system --gid 10001 dvo \
  && useradd --system --uid 10001 --gid dvo --home-dir /var/lib/dvo --shell /usr/sbin/nologin dvo \
  && install -d -o dvo -g dvo -m 0700 /var/lib/dvo
+# The dashes keep Node from taking `connect --env-file` for itself; exec leaves Node in the place of the shell.
+COPY --chmod=0755 <<'EOF' /usr/local/bin/dvo
+#!/bin/sh
+exec node --enable-source-maps -- /app/dist/main.js "$@"
+EOF
 USER 10001:10001
 VOLUME /var/lib/dvo
 STOPSIGNAL SIGTERM
 # Node is PID 1 and handles SIGTERM itself; it starts no children with the CoreWeave provider, so there is nothing to reap.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=15s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.OPS_PORT}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-# The dashes keep Node from taking `connect --env-file` for itself.
-ENTRYPOINT ["node", "--enable-source-maps", "--", "/app/dist/main.js"]
+ENTRYPOINT ["dvo"]
 CMD ["run"]

@@ -1,6 +1,9 @@
 /** `dvo emulator`: Devin's side alone, for trying a daemon against it by hand. */
 import { systemClock, systemRandom } from '../lib/clock.ts';
-import { startEmulator } from '../emulator/emulator.ts';
+import { describeError, DvoError, systemCode } from '../lib/errors.ts';
+import { startEmulator, type Emulator } from '../emulator/emulator.ts';
+import { failed } from './beside.ts';
+import { portOf } from './port.ts';
 import { EXIT, type ExitCode, type Terminal } from './terminal.ts';
 
 export interface EmulatorFlags {
@@ -9,13 +12,12 @@ export interface EmulatorFlags {
 }
 
 export async function runEmulator(flags: EmulatorFlags, terminal: Terminal): Promise<ExitCode> {
-  const emulator = await startEmulator({
-    clock: systemClock,
-    random: systemRandom,
-    port: Number(flags.port),
-    controlPort: Number(flags.controlPort),
-    node: process.execPath,
-  });
+  let emulator: Emulator;
+  try {
+    emulator = await start(flags);
+  } catch (error) {
+    return failed(error, terminal);
+  }
   terminal.out(
     [
       '# Devin’s side on loopback. For a daemon in another terminal:',
@@ -36,4 +38,18 @@ export async function runEmulator(flags: EmulatorFlags, terminal: Terminal): Pro
   });
   await emulator.stop();
   return EXIT.ok;
+}
+
+/** @throws DvoError `config` when a port cannot be had */
+async function start(flags: EmulatorFlags): Promise<Emulator> {
+  const port = portOf('--port', flags.port);
+  const controlPort = portOf('--control-port', flags.controlPort);
+  const parts = { clock: systemClock, random: systemRandom, node: process.execPath };
+  try {
+    return await startEmulator({ ...parts, port, controlPort });
+  } catch (error) {
+    if (systemCode(error) === undefined) throw error;
+    const why = `${describeError(error)}; choose another --port or --control-port, or 0 for any`;
+    throw new DvoError('config', why, { cause: error });
+  }
 }

@@ -8,12 +8,14 @@ interface Named {
 
 /**
  * Undefined: none is called so.
- * @throws DvoError `config` when several begin so
+ * @throws DvoError `config` when several begin so, or `wanted` is blank: as an unset variable of a script is
  */
 export function findSession<Session extends Named>(
   sessions: readonly Session[],
   wanted: string,
 ): Session | undefined {
+  if (wanted.trim() === '')
+    throw new DvoError('config', 'the session’s name is empty; dvo status lists the sessions');
   const whole = sessions.find(({ sessionId, name }) => sessionId === wanted || name === wanted);
   if (whole !== undefined) return whole;
   const [first, ...others] = sessions.filter(

@@ -126,7 +126,7 @@ function addSetUp(program: Command, terminal: Terminal, end: End): void {
   example(
     doctor,
     'dvo doctor --deep',
-    'Exit codes: 0 nothing failed, 1 something failed, 2 the configuration is wrong.',
+    'Exit codes: 0 nothing failed, 1 something failed or was asked for and not run, 2 the configuration is wrong.',
   ).action(async (flags: DoctorFlags) => {
     const { runDoctor } = await import('./doctor/doctor.ts');
     end(await runDoctor(flags, terminal));

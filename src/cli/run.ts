@@ -7,22 +7,25 @@ import { Redactor } from '../lib/secret.ts';
 import { RecentLog } from '../ops/recent-log.ts';
 import { startDaemon, type Daemon } from '../orchestrator/daemon.ts';
 import { readConfig } from './read-config.ts';
-import { EXIT, searchPath, type ExitCode, type Terminal } from './terminal.ts';
+import { EXIT, goOnUnheard, searchPath, type ExitCode, type Terminal } from './terminal.ts';
 
 export async function runDaemon(terminal: Terminal): Promise<ExitCode> {
   const redactor = new Redactor();
   const prepared = prepare(terminal, redactor);
   if (prepared === undefined) return EXIT.config;
   const { config, log, recentLog } = prepared;
+  // The sessions matter more than the log, of which the latest lines are held in memory too.
+  goOnUnheard(terminal, (error) => log.warn('log not written', { error: describeError(error) }));
   const stop = Promise.withResolvers<ExitCode>();
   // Armed before anything is opened: a signal during a slow start is not lost.
   using signals = onSignals((name) => stop.resolve(signalled(config, log, name)), log);
   using faults = onFaults((error) => {
+    // The end first: telling of it may fail as well.
+    stop.resolve(EXIT.failed);
     log.error('fatal error', {
       error: describeError(error),
       stack: error instanceof Error ? error.stack : undefined,
     });
-    stop.resolve(EXIT.failed);
   });
   try {
     const daemon = await startDaemon({
@@ -79,14 +82,21 @@ function signalled(config: Config, log: Logger, signal: string): ExitCode {
   return EXIT.ok;
 }
 
-/** The motor keeps its own limit; this one catches what it cannot. */
+/** The motor keeps its own limit; this one catches what it cannot. What cannot be closed does not undo the stop. */
 async function stopInTime(daemon: Daemon, config: Config, log: Logger): Promise<void> {
   const done = new AbortController();
   const late = systemClock.sleep(config.shutdown.graceMs + 2_000, done.signal).then(
     () => 'late',
     () => 'in time',
   );
-  const outcome = await Promise.race([daemon.stop().then(() => 'in time'), late]);
+  const closed = daemon.stop().then(
+    () => 'in time',
+    (error: unknown) => {
+      log.warn('not everything could be closed', { error: describeError(error) });
+      return 'in time';
+    },
+  );
+  const outcome = await Promise.race([closed, late]);
   done.abort();
   if (outcome === 'late') log.warn('not everything could be closed in time');
 }
@@ -109,8 +119,14 @@ function onSignals(stop: (name: string) => void, log: Logger): Disposable {
 
 /** A bug must not leave a half-dead daemon: it ends, is started again, and finds everything as the index says. */
 function onFaults(fail: (error: unknown) => void): Disposable {
-  process.on('uncaughtException', fail).on('unhandledRejection', fail);
+  let faults = 0;
+  // Only the first: what tells of a fault may be what is faulty.
+  const handle = (error: unknown): void => {
+    faults += 1;
+    if (faults === 1) fail(error);
+  };
+  process.on('uncaughtException', handle).on('unhandledRejection', handle);
   return {
-    [Symbol.dispose]: () => void process.off('uncaughtException', fail).off('unhandledRejection', fail),
+    [Symbol.dispose]: () => void process.off('uncaughtException', handle).off('unhandledRejection', handle),
   };
 }

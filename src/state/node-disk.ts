@@ -3,7 +3,7 @@
  * synced, so that a crash shows the old content or the new, never a part. Short writes are continued by hand: a
  * popular package for this published half a file on a full disk.
  */
-import { open, readdir, readFile, rename, unlink, type FileHandle } from 'node:fs/promises';
+import { open, readdir, readFile, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { DvoError, describeError, systemCode } from '../lib/errors.ts';
 import type { Disk } from './disk.ts';
@@ -25,7 +25,7 @@ export const nodeDisk: Disk = {
     written += 1;
     const temporary = `${path}.${process.pid}-${written}${TEMPORARY}`;
     try {
-      await writeSynced(temporary, content);
+      await writeSynced(temporary, content, await ownerOf(path));
       await rename(temporary, path);
       await syncFolder(dirname(path));
     } catch (error) {
@@ -58,9 +58,29 @@ export async function removeTemporaries(folder: string): Promise<void> {
   }
 }
 
-async function writeSynced(path: string, content: Uint8Array): Promise<void> {
+interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/**
+ * Whose the new file must be. What root writes beside a daemon of another user, that daemon must be able to read: it is
+ * given to the owner of the old file, or of the folder. Undefined: whoever writes it, which is all that others can do.
+ */
+async function ownerOf(path: string): Promise<Owner | undefined> {
+  if (process.geteuid?.() !== 0) return undefined;
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+    return await stat(dirname(path));
+  }
+}
+
+async function writeSynced(path: string, content: Uint8Array, owner: Owner | undefined): Promise<void> {
   const file = await open(path, 'wx', 0o600);
   try {
+    if (owner !== undefined) await file.chown(owner.uid, owner.gid);
     await writeAll(file, content);
     await file.sync();
   } finally {

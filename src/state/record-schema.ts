@@ -23,6 +23,7 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
   createAskedAt: time.exactOptional(),
   createTag: z.string().exactOptional(),
   sandboxId: z.string().exactOptional(),
+  egress: z.array(z.string()).exactOptional(),
   lifetimeEndsAt: time.exactOptional(),
   fresh: z.boolean().exactOptional(),
   startEmpty: z.boolean().exactOptional(),
@@ -53,6 +54,8 @@ export const RECORD: z.ZodType<SessionRecord> = z.object({
     })
     .exactOptional(),
   obsolete: z.array(z.string()).exactOptional(),
+  setAside: z.array(z.string()).exactOptional(),
+  refusals: z.number().exactOptional(),
   kept: z.boolean().exactOptional(),
   lastError: z.object({ at: time, step: z.string(), message: z.string() }).exactOptional(),
   order: z.enum(ORDERS).exactOptional(),

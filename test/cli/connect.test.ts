@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { get } from 'node:http';
 import { createServer } from 'node:net';
 import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,6 +13,16 @@ import { systemClock, systemRandom } from '../../src/lib/clock.ts';
 import { createHttp } from '../../src/outposts/http.ts';
 import { MAIN } from '../support/command.ts';
 import { until } from '../support/until.ts';
+
+/** A path that no URL has, as it is. */
+async function statusOf(port: number, path: string): Promise<number | undefined> {
+  return await new Promise((resolve, reject) => {
+    get({ host: '127.0.0.1', port, path }, (response) => resolve(response.resume().statusCode)).once(
+      'error',
+      reject,
+    );
+  });
+}
 
 describe('dvo connect', () => {
   let folder: string;
@@ -121,6 +132,7 @@ describe('dvo connect', () => {
     const callback = await run.callback();
     const odd = [callback, callback.replace('/callback', '/favicon.ico?code=x')];
     for (const url of odd) expect((await fetch(url)).status).toBe(404);
+    expect(await statusOf(Number(new URL(callback).port), '//')).toBe(404);
     expect((await fetch(`${callback}?code=x`, { method: 'POST' })).status).toBe(404);
     await fetch(await run.page());
     expect(await run.ended).toBe(0);

@@ -238,6 +238,14 @@ describe('dvo doctor', () => {
     expect(code).toBe(0);
   });
 
+  it('is not well when what a flag asked for was not run', async () => {
+    const stopped = { flags: { deep: true }, signal: AbortSignal.abort(), open: local };
+    const { code, out } = await examine(stopped);
+    expect(code).toBe(1);
+    expect(out).toContain('not all that was asked for was run');
+    expect(JSON.parse((await examine({ ...stopped, flags: { deep: true, json: true } })).out).ok).toBe(false);
+  });
+
   it.each([
     [{ checksum: 'other-file' }, /does not hold the checksum/],
     [{ checksum: 'missing' }, /answered 404/],

@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises';
+import { execFileSync, spawn } from 'node:child_process';
+import { chown, mkdir, mkdtemp, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -62,6 +62,8 @@ describe('dvo exec', () => {
     expect(asleep).toMatchObject({ code: 125, err: expect.stringContaining('asleep since') });
     const nobody = await dvo(stage.env, ['exec', 'nobody', '--', 'true']);
     expect(nobody).toMatchObject({ code: 125, err: expect.stringContaining('dvo status') });
+    const unnamed = await dvo(stage.env, ['exec', '', '--', 'true']);
+    expect(unnamed).toMatchObject({ code: 125, err: expect.stringContaining('name is empty') });
     const shell = await dvo(stage.env, ['shell', 'devin-anna']);
     expect(shell).toMatchObject({ code: 125, err: expect.stringContaining('terminal') });
   });
@@ -100,6 +102,39 @@ describe('dvo cp', () => {
       expect((await copy(folder, folder)).code).toBe(2);
     } finally {
       await rm(folder, { recursive: true });
+    }
+  });
+});
+
+const NOBODY = 'nobody';
+const isRoot = process.getuid?.() === 0;
+if (!isRoot) console.warn('SKIPPED, no other user to become: the tests do not run as root');
+
+describe.skipIf(!isRoot)('dvo exec and dvo cp, with SANDBOX_USER', () => {
+  it('work as the user that the remote runs as', async () => {
+    await using stage = await Stage.start();
+    await stage.serve('devin-anna');
+    // Outside of STATE_DIR, which nobody else may enter.
+    const workdir = await mkdtemp(join(tmpdir(), 'dvo-user-test-'));
+    const env = { ...stage.env, SANDBOX_USER: NOBODY, WORKDIR: workdir };
+    const uid = Number(execFileSync('id', ['-u', NOBODY]));
+    const gid = Number(execFileSync('id', ['-g', NOBODY]));
+    try {
+      await chown(workdir, uid, gid);
+      const script = 'id -un; id -gn; echo "$USER $LOGNAME"; pwd; echo mine > file';
+      const { code, out } = await dvo(env, ['exec', 'devin-anna', '--', 'sh', '-c', script]);
+      const group = execFileSync('id', ['-gn', NOBODY], { encoding: 'utf8' }).trim();
+      expect([code, out]).toEqual([0, `${NOBODY}\n${group}\n${NOBODY} ${NOBODY}\n${workdir}\n`]);
+      const tree = join(stage.stateDir, 'tree');
+      await mkdir(join(tree, 'below'), { recursive: true });
+      await writeFile(join(tree, 'below', 'notes.txt'), 'notes');
+      expect(await dvo(env, ['cp', tree, 'devin-anna:new/place/'])).toEqual({ code: 0, out: '', err: '' });
+      for (const path of ['file', 'new', 'new/place', 'new/place/tree', 'new/place/tree/below/notes.txt'])
+        expect(await stat(join(workdir, path)), path).toMatchObject({ uid, gid });
+      const strange = await dvo({ ...env, SANDBOX_USER: 'no-such-user' }, ['exec', 'devin-anna', '--', 'id']);
+      expect(strange).toMatchObject({ code: 125, out: '', err: expect.stringContaining('no-such-user') });
+    } finally {
+      await rm(workdir, { recursive: true });
     }
   });
 });

@@ -21,6 +21,8 @@ describe('dvo logs', () => {
     await stage.serve('devin-anna');
     await stage.run('devin-anna', 'echo before');
     expect((await dvo(stage.env, ['logs', 'devin-a'])).out).toContain('before\n');
+    expect((await dvo(stage.env, ['logs', 'devin-a', '--tail', '0'])).out).toBe('');
+    expect((await dvo(stage.env, ['logs', 'devin-a', '--tail', '1'])).out).toMatch(/^.+\n$/);
     using follower = running(stage, 'logs', 'devin-anna', '-f');
     const { said } = follower;
     await until(() => said.out.includes('before\n'));

@@ -64,7 +64,17 @@ describe('dvo suspend, release and terminate, with a daemon', () => {
     expect(await stage.facts.archives()).toEqual([]);
     expect((await statusOf(stage)).sessions).toMatchObject([{ sessionId: 'devin-bert', stage: 'serving' }]);
     expect((await dvo(stage.env, ['terminate', 'devin-anna', '--yes'])).code).toBe(1);
-    expect((await dvo(stage.env, ['terminate', 'dvo-', '--yes'])).out).toContain('devin-bert');
+    for (const slip of ['', ' ', 'devin-b', 'dvo-']) {
+      const refused = await dvo(stage.env, ['terminate', slip, '--yes']);
+      expect(refused, slip).toMatchObject({
+        code: 2,
+        out: '',
+        err: expect.stringMatching(/empty|whole name/),
+      });
+    }
+    expect(await stage.facts.stage('devin-bert')).toBe('serving');
+    const [bert] = (await statusOf(stage)).sessions;
+    expect((await dvo(stage.env, ['terminate', bert?.name ?? '', '--yes'])).out).toContain('devin-bert');
   });
 
   it('O8: takes orders only with the token that stands in STATE_DIR', async () => {

@@ -51,8 +51,9 @@ describe('dvo doctor --smoke', () => {
     }
   });
 
-  it('O3: says that it needs a daemon, and looks no further', async () => {
+  it('O3: says that it needs a daemon, and looks no further; the token need not list outposts', async () => {
     await using stage = await Stage.open();
+    stage.emulator.fault({ route: 'outposts', kind: 'status', status: 403, count: 0 });
     const { code, out } = await dvo(stage.env, ['doctor', '--smoke', '--json']);
     expect(code).toBe(1);
     const smoke = JSON.parse(out).checks.filter(({ id }: { readonly id: string }) => id.startsWith('smoke-'));

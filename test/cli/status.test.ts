@@ -57,6 +57,12 @@ describe('dvo status', () => {
     for (const at of Array.from({ length: 20 }, (_, nth) => nth))
       stage.emulator.enqueue({ sessionId: `devin-waits-${at}` });
     await shows(/^dvo outpost_[^]*more lines; dvo status has them all$/);
+    await person.resize(40, 12);
+    await until(async () => {
+      const [head, totals] = (await person.screen()).split('\n');
+      return head?.startsWith('dvo outpost_') === true && totals?.startsWith('slots 1 of 1') === true;
+    });
+    await person.resize(100, 12);
     await stage.daemon.end('SIGKILL');
     await shows(/No daemon runs/);
     await stage.start();

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { processesOf } from '../../src/sandboxes/local/processes.ts';
@@ -81,6 +81,19 @@ describe('stopping', () => {
     stage.emulator.expire('devin-a');
     await until(() => stage.facts.session('devin-a')?.phase === 'claimed');
     expect(stage.facts.remotePid('devin-a')).toBe(pid);
+  });
+
+  it('T6: a STATE_DIR that cannot be written any more does not make a clean stop a failure', async () => {
+    await using stage = await Stage.start();
+    const opsFile = join(stage.stateDir, 'ops.json');
+    await rm(opsFile);
+    // Not to be unlinked, also by root.
+    await mkdir(opsFile);
+    expect(await stage.daemon.end('SIGTERM')).toBe(0);
+    expect(await stage.count('not everything could be closed')).toBe(1);
+    expect(await stage.count('cannot start')).toBe(0);
+    await rm(opsFile, { recursive: true });
+    await stage.start();
   });
 
   it('T5: Ctrl-C stops it with its last words', async () => {

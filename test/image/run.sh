@@ -31,12 +31,22 @@ while read -r command; do
 done < "$work/commands"
 test ! -d node_modules/typescript
 
+echo '== dvo'
+mkdir "$work/bin"
+sed -n "/^COPY .*<<'EOF' \/usr\/local\/bin\/dvo$/,/^EOF$/p" "$root/Dockerfile" | sed -e '1d;$d' -e "s#/app/#$app/#" > "$work/bin/dvo"
+chmod 0755 "$work/bin" "$work/bin/dvo"
+grep -qxF 'ENTRYPOINT ["dvo"]' "$root/Dockerfile"
+test "$(as_dvo "$work/bin/dvo" --version)" = "$("$node/node" -p 'require("./package.json").version')"
+# An option that Node knows too reaches dvo.
+as_dvo "$work/bin/dvo" connect --env-file /nowhere/.env > "$work/connect" 2>&1 && exit 1
+grep -q '/nowhere/.env cannot be written' "$work/connect" || { cat "$work/connect"; exit 1; }
+
 echo '== start as PID 1, SIGTERM'
 mkfifo "$work/done"
 as=(setpriv --reuid=10001 --regid=10001 --clear-groups --)
 env -i PATH="$PATH" unshare --pid --fork --kill-child --mount-proc "${as[@]}" env -i \
   STATE_DIR="$state/dvo" SANDBOX_PROVIDER=local DEVIN_API_URL=http://127.0.0.1:9 OUTPOST_ID=o DEVIN_OUTPOSTS_TOKEN=cog_0123456789 \
-  OPS_PORT=0 LOG_FORMAT=json "$node/node" --enable-source-maps -- dist/main.js run > "$work/log" 2>&1 &
+  OPS_PORT=0 LOG_FORMAT=json PATH="$node:/usr/bin:/bin" "$work/bin/dvo" run > "$work/log" 2>&1 &
 outer=$!
 for _ in {1..100}; do grep -q '"msg":"started"' "$work/log" && break; sleep 0.1; done
 grep -q '"msg":"started"' "$work/log" || { cat "$work/log"; exit 1; }

@@ -211,12 +211,17 @@ describe.skipIf(!hasChromium)('the status page, in Chromium', () => {
     ops = await openOpsPage(sampleView(2, NOW), 'correct-horse-battery');
     const port = Number(new URL(ops.server.url).port);
     const page = await (await browser.newContext()).newPage();
+    await page.clock.install();
     await page.goto(ops.server.url);
     await page.fill('#token', 'correct-horse-battery');
     await page.keyboard.press('Enter');
     await page.waitForSelector('#connection[data-state=live]');
     await ops[Symbol.asyncDispose]();
     ops = await openOpsPage(sampleView(2, NOW), 'another-horse-battery', port);
-    await until(() => page.getByRole('link', { name: 'Log in again' }).isVisible());
+    const link = page.getByRole('link', { name: 'Log in again' });
+    await until(() => link.isVisible());
+    // Long enough for the silence to be noticed.
+    await page.clock.runFor(30_000);
+    expect(await link.isVisible()).toBe(true);
   });
 });

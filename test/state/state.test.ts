@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -220,6 +220,20 @@ describe('identity and cursor', () => {
     const stateDir = join(folder(), 'deep', 'state');
     await openStateDir(stateDir, nodeDisk);
     expect(execFileSync('stat', ['-c', '%a', stateDir], { encoding: 'utf8' }).trim()).toBe('700');
+  });
+});
+
+describe.skipIf(process.getuid?.() !== 0)('what root writes beside a daemon of another user', () => {
+  it('belongs to that user', async () => {
+    const stateDir = folder();
+    const path = join(stateDir, 'file');
+    chownSync(stateDir, 12_345, 12_346);
+    await nodeDisk.replace(path, Buffer.from('new'));
+    expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 12_346 });
+    chownSync(path, 54_321, 54_322);
+    await nodeDisk.replace(path, Buffer.from('newer'));
+    expect(statSync(path)).toMatchObject({ uid: 54_321, gid: 54_322 });
+    expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 });
 

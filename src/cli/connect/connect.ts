@@ -16,6 +16,7 @@ import {
 } from '../../outposts/connect.ts';
 import { createHttp } from '../../outposts/http.ts';
 import { nodeDisk } from '../../state/node-disk.ts';
+import { portOf } from '../port.ts';
 import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { openBrowser } from './browser.ts';
 import { EnvFile, namesSetIn } from './env-file.ts';
@@ -84,7 +85,7 @@ async function connect(
       `${file.path} sets DEVIN_OUTPOSTS_TOKEN_FILE, and only one of the two may be set; remove that line, or choose another --env-file`,
     );
   }
-  await using listener = await CallbackListener.open(portOf(flags.port));
+  await using listener = await CallbackListener.open(portOf('--port', flags.port));
   const attempt = newAttempt(tools.random);
   const page = connectPage(appUrl, attempt, { ...flags, callbackUrl: listener.url });
   terminal.out(
@@ -152,9 +153,4 @@ function apiUrlIn(terminal: Terminal): string {
 function safeUrl(name: string, url: string): string {
   if (URL.canParse(url) && (url.startsWith('https://') || isLoopbackUrl(url))) return url;
   throw new DvoError('config', `${name} is ${JSON.stringify(url)}; it must be an https URL`);
-}
-
-function portOf(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
-  throw new DvoError('config', `--port is ${JSON.stringify(text)}; it must be a number from 0 to 65535`);
 }

@@ -21,8 +21,10 @@ export class CallbackListener implements AsyncDisposable {
     this.#server = server;
     this.url = `http://localhost:${port}/callback`;
     server.on('request', (request, response) => {
-      const url = new URL(request.url ?? '/', this.url);
-      const answer = url.pathname === '/callback' ? answerIn(url.searchParams) : undefined;
+      const { url: path = '/' } = request;
+      // `//` is a path, and no URL.
+      const url = URL.canParse(path, this.url) ? new URL(path, this.url) : undefined;
+      const answer = url?.pathname === '/callback' ? answerIn(url.searchParams) : undefined;
       if (request.method !== 'GET' || answer === undefined) {
         response.writeHead(404, { 'content-type': 'text/plain' }).end('nothing here\n');
         return;

@@ -13,7 +13,7 @@ import { describeError, DvoError } from '../../lib/errors.ts';
 import { Redactor } from '../../lib/secret.ts';
 import { openQuietProvider } from '../quiet-provider.ts';
 import { readConfig } from '../read-config.ts';
-import { EXIT, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
+import { EXIT, goOnUnheard, searchPath, type ExitCode, type Terminal } from '../terminal.ts';
 import { DaemonProcess, until } from './daemon-process.ts';
 import { Facts } from './facts.ts';
 import { LocalPlatform, RemotePlatform, type Platform } from './platform.ts';
@@ -37,6 +37,8 @@ export interface DemoFlags {
 
 /** @throws DvoError `config`: CoreWeave is asked for, and cannot be had as the environment says */
 export async function runDemo(flags: DemoFlags, terminal: Terminal): Promise<ExitCode> {
+  // Ended half-way it would leave a daemon and its sandboxes.
+  goOnUnheard(terminal);
   const screen = new Screen(terminal);
   const stateDir = await mkdtemp(join(tmpdir(), 'dvo-demo-'));
   const logFile = join(stateDir, 'daemon.log');

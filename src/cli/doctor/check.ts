@@ -15,6 +15,8 @@ export interface Check {
   readonly needs?: readonly string[];
   /** Runs also when nothing else may run any more: it clears up. */
   readonly always?: true;
+  /** A flag asked for it: all is not well when it was not run. */
+  readonly asked?: boolean;
   /** Must not throw for what it is there to find; anything else that it throws is a failure in its own words. */
   readonly run: (signal: AbortSignal) => Promise<Finding>;
 }
@@ -22,6 +24,7 @@ export interface Check {
 export interface Outcome {
   readonly id: string;
   readonly title: string;
+  readonly asked: boolean;
   readonly tookMs: number;
   readonly finding: Finding;
 }
@@ -46,8 +49,8 @@ export async function runChecks(checks: readonly Check[], options: RunOptions): 
     const startedAt = clock.now();
     onStart(check);
     const finding = await findingOf(check, outcomes, options.signal);
-    const { id, title } = check;
-    const outcome = { id, title, tookMs: Math.max(0, clock.now() - startedAt), finding };
+    const { id, title, asked = false } = check;
+    const outcome = { id, title, asked, tookMs: Math.max(0, clock.now() - startedAt), finding };
     outcomes.push(outcome);
     onOutcome(outcome);
   }

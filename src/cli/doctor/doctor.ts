@@ -61,7 +61,7 @@ export async function runDoctor(flags: DoctorFlags, terminal: Terminal): Promise
   }
 }
 
-/** 0: nothing failed · 1: something failed, or it was interrupted · 2: the configuration is wrong. */
+/** 0: nothing failed · 1: something failed, or was asked for and not run · 2: the configuration is wrong. */
 export async function doctor(flags: DoctorFlags, terminal: Terminal, tools: DoctorTools): Promise<ExitCode> {
   const redactor = new Redactor();
   const say = (text: string): void => terminal.out(redactor.scrub(text));
@@ -165,9 +165,9 @@ function checksOf(config: Config, flags: DoctorFlags, around: Surroundings): rea
   });
   return [
     ...devin.filter(({ id }) => id !== 'binary'),
-    ...platform,
+    ...platform.map((check) => ({ ...check, asked: flags.deep === true })),
     ...devin.filter(({ id }) => id === 'binary'),
     stateCheck(config.stateDir, clock),
-    ...(flags.smoke === true ? smoke : []),
+    ...(flags.smoke === true ? smoke.map((check) => ({ ...check, asked: true })) : []),
   ];
 }

@@ -26,8 +26,9 @@ export function summary(outcomes: readonly Outcome[]): string {
     outcomes.filter(({ finding }) => finding.state === state).length;
   const [failed, skipped] = [count('fail'), count('skip')];
   const rest = skipped === 0 ? '' : `, ${skipped} not run`;
+  if (allWell(outcomes)) return `\nAll is well: ${count('pass')} checks passed${rest}.\n`;
   return failed === 0
-    ? `\nAll is well: ${count('pass')} checks passed${rest}.\n`
+    ? `\nNothing failed, but not all that was asked for was run: ${count('pass')} passed${rest}.\n`
     : `\n${failed === 1 ? 'One check' : `${failed} checks`} failed, ${count('pass')} passed${rest}.\n`;
 }
 
@@ -37,7 +38,7 @@ export function jsonReport(outcomes: readonly Outcome[]): string {
 }
 
 export function allWell(outcomes: readonly Outcome[]): boolean {
-  return outcomes.every(({ finding }) => finding.state !== 'fail');
+  return outcomes.every(({ asked, finding: { state } }) => state === 'pass' || (state === 'skip' && !asked));
 }
 
 function duration(ms: number): string {

@@ -35,7 +35,8 @@ export function smokeChecks(parts: SmokeParts): readonly Check[] {
     {
       id: 'smoke-daemon',
       title: 'a daemon runs, and admits sessions',
-      needs: ['outpost', 'platform', 'state'],
+      // Not the list of outposts: the token that a daemon needs may not read it.
+      needs: ['token', 'platform', 'state'],
       run: () => smoke.daemon(),
     },
     {

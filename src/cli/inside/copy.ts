@@ -26,18 +26,22 @@ const PACK = [
 ].join('\n');
 
 /**
- * $0 the archive, $1 where to; $2 not empty: a folder, made if need be. As cp does it: into a folder that exists, else
+ * $0 the archive, $1 where to; $2 not empty: a folder, made if need be; $3 who is to own what is made, empty: whoever we
+ * are. As cp does it: into a folder that exists, else
  * under the new name. A folder that is there already is added to. Unpacked beside its place first: what is cut off leaves no half.
  */
 const UNPACK = [
   'set -e',
-  'to=$1',
-  '[ -z "$2" ] || mkdir -p -- "$to"',
+  'to=$1 user=$3',
+  'own() { [ -z "$user" ] || chown -Rh -- "$user:" "$1"; }',
+  'make() { [ -d "$1" ] || { make "$(dirname -- "$1")"; mkdir -- "$1"; own "$1"; }; }',
+  '[ -z "$2" ] || make "$to"',
   'if [ -d "$to" ]; then into=$to; name=',
-  'else into=$(dirname -- "$to"); name=$(basename -- "$to"); mkdir -p -- "$into"; fi',
+  'else into=$(dirname -- "$to"); name=$(basename -- "$to"); make "$into"; fi',
   'beside=$(mktemp -d "$into/.dvo-cp.XXXXXX")',
   `trap 'rm -rf -- "$beside" "$0"' EXIT`,
   'tar -xf "$0" --no-same-owner -C "$beside"',
+  'own "$beside"',
   'base=$(ls -A "$beside")',
   'target=$into/${name:-$base}',
   'if [ -d "$beside/$base" ] && [ -d "$target" ]; then cp -a "$beside/$base/." "$target/"',
@@ -111,8 +115,8 @@ class Copy {
 
   /** Relative paths begin where the session works. */
   async #inSandbox(script: string, path: string): Promise<void> {
-    const { provider, info, workdir } = this.#place;
-    const argv = ['sh', '-c', script, this.#archive, posix.resolve(workdir, path), folderOnly(path)];
+    const { provider, info, workdir, user = '' } = this.#place;
+    const argv = ['sh', '-c', script, this.#archive, posix.resolve(workdir, path), folderOnly(path), user];
     const { exitCode, stderr } = await provider.exec(info.id, { argv }, this.#call());
     if (exitCode !== 0) throw failure('in the sandbox', exitCode, stderr);
   }

@@ -4,10 +4,17 @@ import { EXIT, type ExitCode, type Terminal } from '../terminal.ts';
 import { openPlace } from './place.ts';
 import { needsTerminal, relay } from './relay.ts';
 
-/** The session's home and working directory, then the command as it is. */
-const THERE = 'HOME=$1; export HOME; shift; cd "$0" && exec "$@"';
-const SHELL =
-  'HOME=$1; export HOME; cd "$0"; if command -v bash >/dev/null; then exec bash; else exec sh; fi';
+/** $0 where, $1 the session's home, $2 its user (empty: whoever we are), then the command: who runs it, as the remote is run. */
+const AS_SESSION = `HOME=$1; export HOME; user=$2; shift 2
+if [ -n "$user" ]; then
+  group=$(id -g -- "$user") || exit ${EXIT.notRun}
+  USER=$user LOGNAME=$user; export USER LOGNAME
+  set -- setpriv --reuid="$user" --regid="$group" --init-groups -- "$@"
+fi`;
+const THERE = `${AS_SESSION}\ncd "$0" && exec "$@"`;
+/** Also where that folder is not there yet. */
+const NEAR = `${AS_SESSION}\ncd "$0"; exec "$@"`;
+const SHELL = 'if command -v bash >/dev/null; then exec bash; else exec sh; fi';
 
 /**
  * Answers the command's own exit code.
@@ -23,17 +30,17 @@ export async function runExec(
     terminal.err('dvo: no command; as in: dvo exec devin-4711 -- git status\n');
     return EXIT.notRun;
   }
-  return await inside(wanted, terminal, ['sh', '-c', THERE], argv, 'pipes');
+  return await inside(wanted, terminal, THERE, argv, 'pipes');
 }
 
 export async function runShell(wanted: string, terminal: Terminal): Promise<ExitCode> {
-  return await inside(wanted, terminal, ['sh', '-c', SHELL], [], 'terminal');
+  return await inside(wanted, terminal, NEAR, ['sh', '-c', SHELL], 'terminal');
 }
 
 async function inside(
   wanted: string,
   terminal: Terminal,
-  start: readonly string[],
+  script: string,
   argv: readonly string[],
   how: 'pipes' | 'terminal',
 ): Promise<ExitCode> {
@@ -41,7 +48,9 @@ async function inside(
   try {
     if (how === 'terminal') needsTerminal(terminal.streams);
     const place = await openPlace(wanted, terminal, opened);
-    return await relay(place, [...start, place.workdir, place.home, ...argv], terminal.streams, how);
+    const { workdir, home, user = '' } = place;
+    const words = ['sh', '-c', script, workdir, home, user, ...argv];
+    return await relay(place, words, terminal.streams, how);
   } catch (error) {
     failed(error, terminal);
     return EXIT.notRun;

@@ -13,6 +13,8 @@ export interface Place {
   /** Where the session works, and its home. */
   readonly workdir: string;
   readonly home: string;
+  /** SANDBOX_USER; undefined: the user that the platform's own commands run as. */
+  readonly user: string | undefined;
 }
 
 const LOOK_MS = 30_000;
@@ -47,7 +49,8 @@ export async function openPlace(
     const what = info === undefined ? 'is gone' : `is ${info.state}`;
     throw new DvoError('state', `the sandbox of ${sessionId} ${what}; dvo status shows what becomes of it`);
   }
-  return { provider, info, ...placesIn(info.paths, config.workspace) };
+  const { workspace } = config;
+  return { provider, info, user: workspace.user, ...placesIn(info.paths, workspace) };
 }
 
 async function inspect(provider: AttachableProvider, id: string): Promise<SandboxInfo | undefined> {

@@ -1,15 +1,13 @@
 /** Ties this process's own streams to a command in a sandbox, and gives the terminal back as it was. */
 import { DvoError, systemCode } from '../../lib/errors.ts';
 import type { Attached, AttachRequest, TerminalSize } from '../../sandboxes/provider.ts';
-import type { Terminal } from '../terminal.ts';
+import { EXIT, type Terminal } from '../terminal.ts';
 import type { Place } from './place.ts';
 
 type Streams = Terminal['streams'];
 
 /** As a shell says of a command that a signal ended. */
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
-/** The reader of our output has gone: as a command that SIGPIPE ended. */
-const BROKEN_PIPE = 141;
 
 /**
  * Answers the command's exit code. Raw, where a terminal is wanted: then every key is the command's own, Ctrl-C too.
@@ -42,7 +40,7 @@ export async function relay(
     return code;
   } catch (error) {
     if (signalled !== undefined) return signalled;
-    if (systemCode(error) === 'EPIPE') return BROKEN_PIPE;
+    if (systemCode(error) === 'EPIPE') return EXIT.brokenPipe;
     throw error;
   } finally {
     void signals;

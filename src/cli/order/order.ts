@@ -35,6 +35,9 @@ export async function runOrder(
     const { stateDir, redactor, fetch, look } = openBeside(terminal, opened);
     const view = await look();
     const session = wantedSession(view, wanted);
+    if (order === 'terminate' && flags.yes === true && ![session.sessionId, session.name].includes(wanted)) {
+      throw new DvoError('config', `terminate --yes takes a whole name: ${session.sessionId}`);
+    }
     if (flags.yes !== true && !(await confirmed(question(session, order), terminal))) {
       terminal.err('Nothing was done.\n');
       return EXIT.failed;

@@ -14,6 +14,8 @@ const EVERY_MS = 1_000;
 const TONES = { good: 32, bad: 31, dim: 2, bold: 1 } as const;
 /** Home, and what was there is cleared line by line: nothing flickers. */
 const [HOME, END_OF_LINE, END_OF_SCREEN] = ['\u001b[H', '\u001b[K', '\u001b[J'];
+/** The terminal cuts what is wider than it: a wrapped line would push the head out. Put back at once, for whatever ends this. */
+const [CUT, WRAP] = ['\u001b[?7l', '\u001b[?7h'];
 
 export async function runStatus(flags: StatusFlags, terminal: Terminal): Promise<ExitCode> {
   await using opened = new AsyncDisposableStack();
@@ -44,7 +46,8 @@ async function watch(look: Beside['look'], flags: StatusFlags, terminal: Termina
   for (;;) {
     const { rows } = terminal.streams.stdout;
     const lines = cut((await frame(look, painter(terminal))).split('\n'), rows);
-    terminal.out(`${HOME}${lines.map((line) => `${line}${END_OF_LINE}\n`).join('')}${END_OF_SCREEN}`);
+    const drawn = lines.map((line) => `${line}${END_OF_LINE}\n`).join('');
+    terminal.out(`${HOME}${CUT}${drawn}${WRAP}${END_OF_SCREEN}`);
     await systemClock.sleep(EVERY_MS);
   }
 }

@@ -18,6 +18,8 @@ const sessions = new Map();
 let ahead = 0;
 let heardAt = performance.now();
 let source;
+/** The session is over: nothing comes any more until somebody logs in, which loads the page anew. */
+let isSignedOut = false;
 const now = () => Date.now() + ahead;
 
 function connect() {
@@ -54,10 +56,12 @@ async function reconnect() {
 
 function signedOut() {
   lost('');
+  isSignedOut = true;
   byId('connection').replaceChildren(make('a', { href: '/login' }, 'Log in again'));
 }
 
 function lost(text) {
+  if (isSignedOut) return;
   const pill = byId('connection');
   pill.dataset.state = 'lost';
   if (text !== '' && pill.textContent !== text) pill.textContent = text;
