@@ -14,7 +14,7 @@ export type Pause =
   | 'starting' // queue and platform have not both been seen whole since the start
   | 'devin-credentials'
   | 'platform-credentials'
-  | 'platform-request' // the platform refuses our kind of sandbox: image, size, secrets, runner
+  | 'platform-request' // the platform refuses to make sandboxes: image, size, secrets, runner, rights
   | 'state' // the index cannot be saved
   | 'stopping';
 
@@ -33,6 +33,7 @@ export interface AdmissionGateOptions {
 export class AdmissionGate {
   readonly #options: AdmissionGateOptions;
   readonly #pauses = new Map<Pause, string>();
+  #onTrial = false;
 
   constructor(options: AdmissionGateOptions) {
     this.#options = options;
@@ -64,6 +65,20 @@ export class AdmissionGate {
     if (this.#pauses.size === 0) this.#options.onOpen();
   }
 
+  /** Whether sandboxes can be made again is for one session to find out, not for all that wait. */
+  tryOne(): void {
+    this.#onTrial = true;
+    this.resume('platform-request');
+  }
+
+  /** A sandbox has been made. */
+  noteCreated(): void {
+    const wasOnTrial = this.#onTrial;
+    this.#onTrial = false;
+    this.resume('platform-request');
+    if (wasOnTrial) this.#options.onOpen();
+  }
+
   get used(): number {
     return this.#options.index.atWork.size;
   }
@@ -75,6 +90,9 @@ export class AdmissionGate {
   /** Slots for sessions that are not being served yet; 0 while admission is paused. */
   get free(): number {
     if (this.#pauses.size > 0 || this.#options.index.trouble !== undefined) return 0;
-    return Math.max(0, this.#options.maxSessions - this.used);
+    const { claimed, provisioning } = this.#options.index.stages;
+    if (this.#onTrial && claimed + provisioning > 0) return 0;
+    const free = Math.max(0, this.#options.maxSessions - this.used);
+    return this.#onTrial ? Math.min(1, free) : free;
   }
 }

@@ -28,7 +28,7 @@ export const PAUSED: Readonly<Partial<Record<Pause, string>>> = {
   'devin-credentials': 'replace DEVIN_OUTPOSTS_TOKEN; with DEVIN_OUTPOSTS_TOKEN_FILE no restart is needed',
   'platform-credentials': 'replace the platform’s key; it is tried again every 15 s',
   'platform-request':
-    'compare image, size, secrets and runners of the sandboxes with what the platform accepts; tried again after 5 minutes',
+    'compare image, size, secrets and runners of the sandboxes with what the platform accepts, and whether the key may create; one session tries again after 5 minutes',
   state: 'free the disk of STATE_DIR, or make it writable; it recovers by itself',
 };
 

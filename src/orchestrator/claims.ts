@@ -7,7 +7,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Call } from '../lib/deadline.ts';
 import { describeError } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
-import type { ClaimGrant, ClaimResult, OutpostsApi } from '../outposts/outposts.ts';
+import { ApiError, type ClaimGrant, type ClaimResult, type OutpostsApi } from '../outposts/outposts.ts';
 import type { Queue } from '../outposts/queue.ts';
 import type { Recorder } from './recorder.ts';
 
@@ -116,7 +116,7 @@ export class Claims {
   }
 
   async #renew(sessionId: string, signal: AbortSignal): Promise<void> {
-    const { recorder, log, clock, callMs } = this.#options;
+    const { recorder, log, clock, callMs, renewMarginMs } = this.#options;
     if (signal.aborted) return;
     try {
       const result = await this.claim(sessionId, { timeoutMs: callMs, signal });
@@ -130,7 +130,10 @@ export class Claims {
       if (result.kind !== 'claimed')
         log.warn('claim lost at renewal', { session: sessionId, result: result.kind });
     } catch (error) {
-      this.#notBefore.set(sessionId, clock.now() + RETRY_MS);
+      const asked = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
+      // At least one more try has to fit in before the claim lapses.
+      const waitMs = Math.max(RETRY_MS, Math.min(asked, renewMarginMs / 2));
+      this.#notBefore.set(sessionId, clock.now() + waitMs);
       recorder.claim('failed');
       if (!signal.aborted)
         log.warn('claim renewal failed', { session: sessionId, error: describeError(error) });

@@ -10,6 +10,7 @@ import type { Marker, RemoteControl } from '../remote/port.ts';
 import type { SandboxInfo, SandboxProvider } from '../sandboxes/provider.ts';
 import type { SandboxName } from '../sandboxes/names.ts';
 import { amend, type Change } from '../session/amend.ts';
+import type { Egress } from '../session/egress.ts';
 import type { Rules } from '../session/rules.ts';
 import type { Facts, NetworkPolicy, SessionRecord } from '../session/session.ts';
 import type { AdmissionGate } from './admission-gate.ts';
@@ -74,11 +75,8 @@ export interface Deps {
   readonly gatewayUrl: string | undefined;
   /** When the queue was first seen whole; undefined: not yet. Milliseconds since the epoch. */
   readonly syncedAt: () => number | undefined;
-  /** The host names that a session's sandbox may reach; undefined: as the platform does by itself. */
-  readonly egressFor: (
-    policy: NetworkPolicy | undefined,
-    gatewayUrl: string | undefined,
-  ) => readonly string[] | undefined;
+  /** What Devin's policy comes to with this provider as configured. */
+  readonly egressFor: (policy: NetworkPolicy | undefined, gatewayUrl: string | undefined) => Egress;
 }
 
 /** Memory of one session that dies with the process. */

@@ -114,9 +114,11 @@ export class Janitor {
     const owned = [...deps.index.entries()].some(([, record]) => record.sandboxId === info.id);
     if (owned || info.state === 'ended')
       return { info, sessionId, verdict: { do: 'leave', why: 'it has a record' } };
-    const knownForMs = deps.clock.now() - (this.#firstSeen.get(info.id) ?? deps.clock.now());
+    const firstSeen = this.#firstSeen.get(info.id) ?? deps.clock.now();
+    const knownForMs = deps.clock.now() - firstSeen;
+    // What was there before a create was asked for is not what it made.
     const createPending = [...deps.index.atWork].some(
-      (name) => deps.index.get(name)?.createAskedAt !== undefined,
+      (name) => (deps.index.get(name)?.createAskedAt ?? Infinity) <= firstSeen,
     );
     const verdict = judgeStray({ state: info.state, knownForMs, createPending, marker }, graceMs);
     return { info, verdict, sessionId };
@@ -179,9 +181,16 @@ export class Janitor {
     }
     for (const { info, verdict, sessionId } of condemned.slice(0, allowed)) {
       if (verdict.do !== 'destroy') continue;
-      await deps.provider.destroy(info.id, call);
-      deps.recorder.janitor('destroyed');
-      deps.log.warn('stray sandbox destroyed', { sandboxId: info.id, session: sessionId, why: verdict.why });
+      const about = { sandboxId: info.id, session: sessionId, why: verdict.why };
+      try {
+        await deps.provider.destroy(info.id, call);
+        deps.recorder.janitor('destroyed');
+        deps.log.warn('stray sandbox destroyed', about);
+      } catch (error) {
+        // One that cannot be destroyed keeps neither the others nor admission waiting.
+        if (call.signal.aborted) throw error;
+        deps.log.warn('stray sandbox not destroyed', { ...about, error: describeError(error) });
+      }
     }
   }
 }

@@ -339,7 +339,8 @@ export class Motor {
     if (!gate.pauses.has('platform-request')) this.#requestPausedAt = undefined;
     else this.#requestPausedAt ??= now;
     if (this.#requestPausedAt !== undefined && now - this.#requestPausedAt >= REQUEST_PAUSE_MS) {
-      gate.resume('platform-request');
+      this.#requestPausedAt = undefined;
+      gate.tryOne();
     }
   }
 }

@@ -14,7 +14,7 @@ import { createRemoteControl } from '../remote/control.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../sandboxes/names.ts';
 import type { Tracer } from '../lib/tracer.ts';
 import type { SandboxProvider } from '../sandboxes/provider.ts';
-import { egressOf } from '../session/egress.ts';
+import { egressOf, type Egress } from '../session/egress.ts';
 import { DEFAULT_RULES, type Rules } from '../session/rules.ts';
 import type { NetworkPolicy } from '../session/session.ts';
 import type { IndexOrigin } from '../state/index-file.ts';
@@ -144,8 +144,10 @@ function motorParts(options: MotorOptions, opened: Opened): MotorParts {
     rules: { ...rulesOf(config), ...tuning?.rules },
     limits: { ...DEFAULT_LIMITS, ...tuning?.limits },
     gatewayUrl: remote.gatewayUrl,
-    admission: { canEnforce: (policy) => egress(config, provider, policy) !== 'unenforceable' },
-    egressFor: (policy, gatewayUrl) => hostsFor(config, provider, policy, gatewayUrl),
+    admission: {
+      canEnforce: (policy) => egressFor(config, provider, policy, undefined).kind !== 'unenforceable',
+    },
+    egressFor: (policy, gatewayUrl) => egressFor(config, provider, policy, gatewayUrl),
     beat: (task) => beats.beat(task),
     openQueue: (hooks) =>
       new QueueInformer({
@@ -206,29 +208,21 @@ function rulesOf(config: Config): Rules {
 }
 
 /** What the policy comes to with this provider as configured. */
-function egress(
-  config: Config,
-  provider: SandboxProvider,
-  policy: NetworkPolicy | undefined,
-): 'open' | 'unenforceable' | 'limited' {
-  if (config.networkPolicy === 'ignore') return 'open';
-  const { kind } = egressOf(policy, []);
-  return kind === 'limited' && !provider.capabilities.egressRules ? 'unenforceable' : kind;
-}
-
-function hostsFor(
+function egressFor(
   config: Config,
   provider: SandboxProvider,
   policy: NetworkPolicy | undefined,
   gatewayUrl: string | undefined,
-): readonly string[] | undefined {
-  if (egress(config, provider, policy) !== 'limited') return undefined;
+): Egress {
+  if (config.networkPolicy === 'ignore') return { kind: 'open' };
   const { delivery, staticBaseUrl } = config.remote;
   const needs = [gatewayUrl, delivery === 'upload' ? undefined : staticBaseUrl].flatMap((url) =>
     url === undefined ? [] : [new URL(url).hostname],
   );
-  const limited = egressOf(policy, needs);
-  return limited.kind === 'limited' ? limited.hosts : undefined;
+  const egress = egressOf(policy, needs);
+  if (egress.kind === 'limited' && !provider.capabilities.egressRules)
+    return { kind: 'unenforceable', rule: `the ${provider.name} provider has no egress rules` };
+  return egress;
 }
 
 function allowedSilence(config: Config): Readonly<Record<string, number>> {

@@ -4,14 +4,15 @@
  */
 import { backoffMs, type BackoffPolicy } from '../lib/backoff.ts';
 import { withDeadline } from '../lib/deadline.ts';
-import { describeError, DvoError } from '../lib/errors.ts';
+import { describeError, DvoError, type ErrorCode } from '../lib/errors.ts';
 import type { Logger } from '../lib/log.ts';
+import { LONGEST_HINT_MS } from '../lib/retry.ts';
 import { ApiError } from '../outposts/outposts.ts';
 import { isGone, isProviderError, type ProviderErrorKind } from '../sandboxes/provider.ts';
 import { amend } from '../session/amend.ts';
 import type { Step } from '../session/decision.ts';
 import type { Planner, View } from '../session/plan.ts';
-import { NO_FACTS, type SessionRecord } from '../session/session.ts';
+import { NO_FACTS, type SessionRecord, type Stage } from '../session/session.ts';
 import { lifeOf } from './records.ts';
 import { StepContext, type Deps, type Lane } from './context.ts';
 import { runStep } from './steps/run-step.ts';
@@ -19,15 +20,13 @@ import type { StepResult } from './steps/step.ts';
 
 /** Waits between tries of one failing step. */
 const RETRY: BackoffPolicy = { firstMs: 500, maxMs: 30_000, factor: 2 };
-/** A server that asks to be left alone is obeyed this long: its mistake must not park a session for years. */
-const LONGEST_HINT_MS = 300_000;
 /** A pass that has done this many steps lets others run first. */
 const STEPS_PER_PASS = 30;
 const REPEATS_PER_PASS = 3;
 const REPEAT_MS = 1_000;
 /** Above the longest single call (an archive), so that it only ends what ignores its own limits. */
 const STEP_LIMIT_MS = 900_000;
-/** For this long "no capacity" is waited out within the claim before it counts as a failure: Devin waits five minutes. */
+/** For this long what may pass is waited out before it counts as a failure of the session: Devin waits five minutes. */
 const PATIENCE_MS = 240_000;
 
 export class Reconciler {
@@ -62,7 +61,10 @@ export class Reconciler {
   /** The next look should see the machine anew: the platform's list says that its sandbox is not there. */
   doubt(sessionId: string): void {
     const lane = this.#lanes.get(sessionId);
-    if (lane !== undefined) lane.facts = { ...NO_FACTS, looksSinceExit: lane.facts.looksSinceExit };
+    if (lane === undefined) return;
+    const { looksSinceExit, healthySince } = lane.facts;
+    // A list that never shows it, being another daemon's, must not keep a healthy remote from counting as one.
+    lane.facts = { ...NO_FACTS, looksSinceExit, ...(healthySince === undefined ? {} : { healthySince }) };
   }
 
   /** Answers when to look again (milliseconds since the epoch); undefined: when something changes. */
@@ -155,15 +157,19 @@ export class Reconciler {
     // Which sandbox it was that is not there is for a look to say.
     if (isGone(error)) lane.facts = { ...lane.facts, sandbox: 'unknown' };
     log.warn('step failed', { error: message, failures, tookMs, retryAt });
-    this.#noteRefusal(error, message);
+    this.#noteRefusal(step, record, error);
   }
 
   /** What fails for every session alike closes admission instead of failing them one by one. */
-  #noteRefusal(error: unknown, message: string): void {
+  #noteRefusal(step: Step, record: SessionRecord | undefined, error: unknown): void {
     const { gate } = this.#deps;
-    gate.noteRefusedKey(error);
-    if (isProviderError(error, 'misconfigured')) gate.pause('platform-request', message);
+    const message = describeError(error);
     if (error instanceof ApiError && error.unauthorized) gate.pause('devin-credentials', message);
+    if (step.do !== 'ensure-sandbox') return gate.noteRefusedKey(error);
+    // An archive, or a network policy, may be what is refused, and these are the session's own.
+    const isPlain = record?.archive === undefined && record?.egress === undefined;
+    if (isProviderError(error, 'unauthenticated') || (isPlain && isProviderError(error, 'misconfigured')))
+      gate.pause('platform-request', message);
   }
 
   #view(lane: Lane, now: number): View {
@@ -217,16 +223,15 @@ function isPassing(error: unknown): boolean {
     const { status } = error;
     return status === undefined || status < 400 || status >= 500 || status === 429 || error.unauthorized;
   }
-  return error instanceof DvoError && (error.code === 'state' || error.code === 'deadline');
+  return error instanceof DvoError && PASSING_CODES.has(error.code);
 }
 
 const PASSING: ReadonlySet<ProviderErrorKind> = new Set(['exhausted', 'unauthenticated', 'ambiguous']);
+const PASSING_CODES: ReadonlySet<ErrorCode> = new Set(['state', 'deadline', 'unreachable']);
 
-/**
- * On the way up: a session for which nothing has been made yet can wait for ever, others would miss Devin's own limit.
- * Later nothing is given up for its failures.
- */
+/** On the way up, for as long as Devin waits. Later nothing is given up for its failures. */
 function hasPatience({ stage, stageSince }: SessionRecord, now: number): boolean {
-  if (stage === 'claimed') return true;
-  return (stage === 'provisioning' || stage === 'preparing') && now - stageSince < PATIENCE_MS;
+  return WAY_UP.has(stage) && now - stageSince < PATIENCE_MS;
 }
+
+const WAY_UP: ReadonlySet<Stage> = new Set(['claimed', 'provisioning', 'preparing']);

@@ -29,6 +29,7 @@ export const OF_THE_ORDER: readonly Clearable[] = ['order', 'orderedAt'];
 /** What belongs to one sandbox and means nothing for the next. */
 export const OF_THE_SANDBOX: readonly Clearable[] = [
   'sandboxId',
+  'egress',
   'lifetimeEndsAt',
   'fresh',
   'preparedSha',
@@ -64,11 +65,16 @@ export function newRecord(
   };
 }
 
-/** A newer archive takes the place of the old one, which becomes obsolete only now that the new one is recorded. */
+/**
+ * A newer archive takes the place of the old one, which becomes obsolete only now that the new one is recorded; unless the
+ * session began empty, and the new one holds nothing of the old.
+ */
 export function archived(record: SessionRecord, archive: Archive): Change {
   const old = record.archive;
   const replaced = old === undefined || old.snapshotId === archive.snapshotId ? [] : [old.snapshotId];
-  return { set: { archive, ...withObsolete(record, replaced) }, clear: ['archiving', 'startEmpty'] };
+  const aside = [...(record.setAside ?? []), ...replaced];
+  const rest = record.startEmpty === true ? { setAside: aside } : withObsolete(record, replaced);
+  return { set: { archive, ...rest }, clear: ['archiving', 'startEmpty'] };
 }
 
 /** Archives that nothing needs any more, with those that the record names already. */

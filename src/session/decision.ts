@@ -72,6 +72,21 @@ export function confirm(
   return view.now >= dueAt ? step({ do: 'look' }) : waitUntil(dueAt, 'confirming what the queue says');
 }
 
+/** Eight seconds at the usual pace. */
+const MOST_DOUBLINGS = 4;
+
+/** Looks at a machine that is coming up, or is not seen: soon again, later while looks fail. */
+export function lookSoon(
+  { now, facts }: { readonly now: number; readonly facts: Facts },
+  rules: Rules,
+  why: string,
+): Decision {
+  const { probedAt, unanswered = 0 } = facts;
+  const everyMs = rules.bootPollMs * 2 ** Math.min(unanswered, MOST_DOUBLINGS);
+  const dueAt = probedAt === undefined ? now : probedAt + everyMs;
+  return now >= dueAt ? step({ do: 'probe' }) : waitUntil(dueAt, why);
+}
+
 /** The more urgent of two decisions: a step before a wait, the earlier wait before the later. */
 export function soonest(first: Decision, second: Decision): Decision {
   if (first.kind === 'step') return first;

@@ -4,7 +4,7 @@
  * Guarantee: `destroy` is only answered when the volume's content is in an archive that was taken after the remote
  * stopped and was seen READY, or holds nothing of the session's own.
  */
-import { step, waitUntil, type Decision } from './decision.ts';
+import { lookSoon, step, waitUntil, type Decision } from './decision.ts';
 import type { RecordView } from './plan.ts';
 import type { Rules } from './rules.ts';
 import type { Ending, SessionRecord } from './session.ts';
@@ -17,17 +17,12 @@ export function planSuspending(view: RecordView, wish: Wish, rules: Rules): Deci
       return step({ do: 'settle' });
     case 'starting':
       if (view.record.fresh === true) return step({ do: 'destroy' });
-      return lookAgain(view, rules);
+      return lookSoon(view, rules, 'the sandbox is being looked at');
     case 'unknown':
-      return lookAgain(view, rules);
+      return lookSoon(view, rules, 'the sandbox is being looked at');
     case 'running':
       return takeDown(view, wish, rules);
   }
-}
-
-function lookAgain(view: RecordView, rules: Rules): Decision {
-  const dueAt = view.facts.probedAt === undefined ? view.now : view.facts.probedAt + rules.bootPollMs;
-  return view.now >= dueAt ? step({ do: 'probe' }) : waitUntil(dueAt, 'the sandbox is being looked at');
 }
 
 function takeDown(view: RecordView, wish: Wish, rules: Rules): Decision {

@@ -8,7 +8,7 @@ import type { Ending, Facts, SessionRecord, Sighting } from './session.ts';
 import { canBeConfirmed, orderedWish, sleepEnding, wishOf, type Wish } from './wish.ts';
 import { planSuspending } from './plan-suspending.ts';
 import { planServing } from './plan-serving.ts';
-import { confirm, rest, step, waitUntil, type Decision } from './decision.ts';
+import { confirm, lookSoon, rest, step, waitUntil, type Decision } from './decision.ts';
 
 export interface View {
   readonly now: number;
@@ -96,7 +96,7 @@ function planProvisioning(view: RecordView, wish: Wish, rules: Rules): Decision 
       if (view.now - view.record.stageSince >= rules.bootTimeoutMs) {
         return step({ do: 'discard-sandbox', why: 'it did not start in time' });
       }
-      return probeWhenDue(view, rules.bootPollMs, 'the sandbox is starting');
+      return lookSoon(view, rules, 'the sandbox is starting');
   }
 }
 
@@ -109,7 +109,7 @@ function planPreparing(view: RecordView, wish: Wish, rules: Rules): Decision {
   switch (view.facts.sandbox) {
     case 'unknown':
     case 'starting':
-      return probeWhenDue(view, rules.bootPollMs, 'the sandbox is being looked at');
+      return lookSoon(view, rules, 'the sandbox is being looked at');
     case 'none':
     case 'ended':
       return step({ do: 'ensure-sandbox' });
@@ -158,9 +158,4 @@ function leaving(view: RecordView, wish: Wish, rules: Rules): Ending | undefined
 function keepsNothing({ stage, order }: SessionRecord, { suspendMode }: Rules): boolean {
   if (suspendMode !== 'discard' || order !== undefined) return false;
   return stage === 'provisioning' || stage === 'preparing' || stage === 'serving';
-}
-
-function probeWhenDue(view: RecordView, everyMs: number, why: string): Decision {
-  const dueAt = view.facts.probedAt === undefined ? view.now : view.facts.probedAt + everyMs;
-  return view.now >= dueAt ? step({ do: 'probe' }) : waitUntil(dueAt, why);
 }

@@ -136,6 +136,8 @@ export interface SessionRecord {
   /** The tag that only the sandbox of that create carries. */
   readonly createTag?: string;
   readonly sandboxId?: string;
+  /** The only hosts that the sandbox may reach; absent: as the platform does by itself. */
+  readonly egress?: readonly string[];
   /** When the platform will end the sandbox by itself. */
   readonly lifetimeEndsAt?: number;
   /** True while the sandbox's volume holds nothing that `archive` (or an empty volume) does not. */
@@ -160,6 +162,10 @@ export interface SessionRecord {
   readonly archiving?: ArchiveIntent;
   /** Archives that nothing needs any more, to be deleted. */
   readonly obsolete?: readonly string[];
+  /** Archives that could not be restored: what came after them does not hold what they do. Kept to the session's end. */
+  readonly setAside?: readonly string[];
+  /** How often in a row `archive` could not be restored. */
+  readonly refusals?: number;
   /** `keep`: the suspended session's sandbox was left in place, its remote stopped. */
   readonly kept?: boolean;
   readonly lastError?: SessionFault;
@@ -234,6 +240,8 @@ export interface Facts {
   readonly remote: RemoteFact;
   /** When the machine was last looked at, successfully or not. */
   readonly probedAt?: number;
+  /** Looks in a row that failed, so that a platform in trouble is not asked by every session twice a second. */
+  readonly unanswered?: number;
   /** Since when every probe has found the remote running. */
   readonly healthySince?: number;
   /** When the session's entry was last read on purpose, to confirm what it seemed to say. */

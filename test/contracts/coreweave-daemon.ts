@@ -123,7 +123,8 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
     const tag = (): string => outpostTag(emulator.outpostId);
     const run = async (command: string): Promise<string> => (await emulator.message(A, command)).output;
     const pid = (): number | undefined => emulator.session(A)?.remote?.pid;
-    const connected = async (): Promise<number> => await until(pid, { what: 'the remote is connected' });
+    const connected = async (withinMs = 40_000): Promise<number> =>
+      await until(pid, { withinMs, what: 'the remote is connected' });
     const alive = async (): Promise<readonly string[]> => await world.alive(tag());
     const onlyOne = async (): Promise<string> =>
       await until(
@@ -285,7 +286,8 @@ export function describeCoreweaveDaemon(name: string, open: () => Promise<Corewe
       const [archive = ''] = await world.archiveIds();
       await world.deleteArchive(archive);
       emulator.wake(A);
-      await connected();
+      // Each try waits until a sandbox of the one before would have shown.
+      await connected(100_000);
       expect(await run('ls file 2>/dev/null || echo empty')).toBe('empty\n');
       expect(said('archive cannot be restored: the session starts with an empty workspace')).toBe(1);
       await endsClean();

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
+import { EXIT } from '../../src/cli/terminal.ts';
 import { loadConfig, type Config } from '../../src/config/config.ts';
 import { VARIABLES } from '../../src/config/variables.ts';
 import { Redactor } from '../../src/lib/secret.ts';
@@ -91,8 +92,10 @@ describe('the systemd unit', () => {
     outlives(Number(values('TimeoutStopSec')[0]), accepted(env));
     expect(`/var/lib/${values('StateDirectory')[0]}`).toBe(accepted(env).stateDir);
   });
-  it('systemd: does not start again what cannot start', () => {
-    expect(values('RestartPreventExitStatus')).toEqual(['2 3']);
+  it('systemd: does not start again what cannot start, and outwaits whoever holds STATE_DIR', () => {
+    expect(values('RestartPreventExitStatus')).toEqual([String(EXIT.config)]);
+    expect(values('StartLimitIntervalSec')).toEqual(['0']);
+    expect(values('Restart')).toEqual(['on-failure']);
   });
 });
 

@@ -49,6 +49,7 @@ describe('the motor', () => {
     overrides: Partial<SandboxProvider> = {},
     maxSessions = 5,
     remote: Partial<RemoteControl> = {},
+    rules: Partial<Rules> = {},
   ): Promise<Motor> {
     motor = await startMotor({
       url: emulator.url,
@@ -58,7 +59,7 @@ describe('the motor', () => {
       maxSessions,
       world: { provider: { ...world.provider, ...overrides }, remote: { ...world.remote, ...remote } },
       settings: { sweepEveryMs: 50, strayGraceMs: 300 },
-      rules: FAST,
+      rules: { ...FAST, ...rules },
     });
     return motor;
   }
@@ -91,7 +92,7 @@ describe('the motor', () => {
       emulator.terminate(sessionId);
     }
     await until(() => motor?.gate.used === 0 && world.sandboxes.size === 0);
-    expect(motor?.records.size).toBe(0);
+    await until(() => motor?.records.size === 0);
   });
 
   it('P3: a session that was being given up when the daemon died cools down after the restart', async () => {
@@ -378,17 +379,150 @@ describe('the motor', () => {
     expect(records.failures(nameOf('devin-a'))?.attempts).toBe(1);
   });
 
-  it('Q9: pauses admission while the platform refuses our credentials, and resumes by itself', async () => {
-    let refused = true;
+  describe('S6: a network policy', () => {
+    const policy = (...allow: readonly object[]) => ({ enabled: true, allow });
+    const created: (readonly string[] | undefined)[] = [];
     const create: SandboxProvider['create'] = async (request, call) => {
-      if (refused) throw new ProviderError('unauthenticated', 'bad key');
+      created.push(request.egress);
       return await world.provider.create(request, call);
     };
-    await start({ create });
+    beforeEach(() => created.splice(0));
+
+    it('that is set while a session sleeps in its kept sandbox moves it to one with its rules', async () => {
+      await start({ create }, 5, {}, { suspendMode: 'keep' });
+      emulator.enqueue({ sessionId: 'devin-a' });
+      await serving('devin-a');
+      emulator.sleep('devin-a');
+      await until(() => stageOf('devin-a') === 'suspended');
+      const networkPolicy = policy({ hostname: 'example.com' });
+      emulator.enqueue({ sessionId: 'devin-a', kind: 'resume', networkPolicy });
+      await until(() => motor?.records.get(nameOf('devin-a'))?.sandboxId === 'null-2');
+      await serving('devin-a');
+      expect(created).toEqual([undefined, ['example.com']]);
+      expect([...world.sandboxes.keys()]).toEqual(['null-2']);
+    });
+
+    it('that can no more be enforced keeps its session from being served anew', async () => {
+      await start({ create });
+      const networkPolicy = policy({ hostname: 'example.com' });
+      emulator.enqueue({ sessionId: 'devin-a', networkPolicy });
+      await serving('devin-a');
+      emulator.enqueue({
+        sessionId: 'devin-a',
+        networkPolicy: policy({ ipv4: '10.0.0.0/8' }),
+      });
+      emulator.steal('devin-a', 'bench');
+      world.sandboxes.delete('null-1');
+      await until(() => motor?.records.get(nameOf('devin-a'))?.lastError?.step === 'ensure-sandbox');
+      expect(motor?.records.get(nameOf('devin-a'))?.lastError?.message).toMatch(/policy cannot be enforced/);
+      expect(created).toEqual([['example.com']]);
+    });
+  });
+
+  it('Q9: pauses admission while the platform refuses our creates, and resumes with the first that works', async () => {
+    let refused = true;
+    let sweeps = 0;
+    const create: SandboxProvider['create'] = async (request, call) => {
+      if (refused) throw new ProviderError('unauthenticated', 'this key may not create');
+      return await world.provider.create(request, call);
+    };
+    const list: SandboxProvider['list'] = async (query, call) => {
+      sweeps += 1;
+      return await world.provider.list(query, call);
+    };
+    await start({ create, list });
     emulator.enqueue({ sessionId: 'devin-a' });
-    await until(() => motor?.gate.pauses.has('platform-credentials') === true);
+    await until(() => motor?.gate.pauses.has('platform-request') === true);
+    emulator.enqueue({ sessionId: 'devin-b' });
+    const before = sweeps;
+    await until(() => sweeps > before + 5);
+    // That lists work says nothing of creates.
+    expect(motor?.gate.pauses.has('platform-request')).toBe(true);
+    expect(stageOf('devin-b')).toBeUndefined();
     refused = false;
     await serving('devin-a');
-    await until(() => motor?.gate.pauses.size === 0, { withinMs: 20_000 });
+    await serving('devin-b');
+    expect(motor?.gate.pauses.size).toBe(0);
+  });
+
+  it('P3: a create that is refused for what a session brings along pauses nobody else', async () => {
+    const create: SandboxProvider['create'] = async (request, call) => {
+      if (request.restoreFrom !== undefined)
+        throw new ProviderError('misconfigured', 'the archive is too large');
+      return await world.provider.create(request, call);
+    };
+    const { gate, records } = await start({ create });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    emulator.sleep('devin-a');
+    await until(() => stageOf('devin-a') === 'suspended');
+    emulator.wake('devin-a');
+    await until(() => records.get(nameOf('devin-a'))?.lastError?.message.includes('too large') === true);
+    expect(gate.pauses.size).toBe(0);
+    emulator.enqueue({ sessionId: 'devin-b' });
+    await serving('devin-b');
+  });
+
+  it('S4: an archive that is refused for a while is tried again, and not deleted for what begins without it', async () => {
+    let refusals = 0;
+    const deleted: string[] = [];
+    const create: SandboxProvider['create'] = async (request, call) => {
+      if (request.restoreFrom === undefined) return await world.provider.create(request, call);
+      refusals += 1;
+      throw new ProviderError('archive-failed', 'cannot be restored now');
+    };
+    const deleteSnapshot: SandboxProvider['deleteSnapshot'] = async (id) => void deleted.push(id);
+    const name = nameOf('devin-a');
+    const archive = { snapshotId: 'snap-old', takenAt: 1, sandboxId: 'null-0' };
+    // Five tries are over.
+    const asleep = record('suspended', { sessionId: 'devin-a', archive, refusals: 4 });
+    const owner = { version: 1, outpostId: emulator.outpostId, acceptorId: 'bench' };
+    const index = JSON.stringify({ ...owner, sessions: { [name]: asleep } });
+    await writeFile(join(stateDir, 'sandbox_index.json'), index);
+    emulator.enqueue({ sessionId: 'devin-a', kind: 'resume' });
+    await start({ create, deleteSnapshot });
+    await serving('devin-a');
+    expect(refusals).toBe(2);
+    emulator.sleep('devin-a');
+    await until(() => stageOf('devin-a') === 'suspended');
+    expect(motor?.records.get(name)).toMatchObject({
+      archive: { snapshotId: 'snap-null-1' },
+      setAside: ['snap-old'],
+    });
+    expect(deleted).toEqual([]);
+    emulator.enqueue({ sessionId: 'devin-a', status: 'terminated' });
+    await until(() => motor?.records.size === 0);
+    expect(deleted).toContain('snap-old');
+  });
+
+  it('J1: one stray that cannot be destroyed keeps neither the others nor the queue waiting', async () => {
+    stray('stray-1', 'devin-x');
+    stray('stray-2', 'devin-y');
+    const destroy: SandboxProvider['destroy'] = async (id, call) => {
+      if (id === 'stray-1') throw new ProviderError('unauthenticated', 'not yours to destroy');
+      await world.provider.destroy(id, call);
+    };
+    await start({ destroy });
+    await until(() => !world.sandboxes.has('stray-2'));
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    expect(world.sandboxes.has('stray-1')).toBe(true);
+  });
+
+  it('L3: a terminated session whose archive cannot be deleted takes no slot', async () => {
+    const deleteSnapshot: SandboxProvider['deleteSnapshot'] = async () => {
+      throw new ProviderError('ambiguous', 'unavailable');
+    };
+    const snapshots: SandboxProvider['snapshots'] = async (id) => [
+      { id: `snap-${id}`, state: 'ready', sourceSandboxId: id },
+    ];
+    await start({ deleteSnapshot, snapshots }, 1);
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await serving('devin-a');
+    emulator.terminate('devin-a');
+    emulator.enqueue({ sessionId: 'devin-b' });
+    await serving('devin-b');
+    expect(stageOf('devin-a')).toBe('terminating');
+    expect([...world.sandboxes.keys()]).toEqual(['null-2']);
   });
 });

@@ -35,6 +35,7 @@ describe('a step that fails', () => {
     new ProviderError('ambiguous', 'connection refused'),
     new ProviderError('exhausted', 'no capacity'),
     new DvoError('deadline', 'no answer within 30000 ms'),
+    new DvoError('unreachable', 'static host refuses'),
     new ApiError('not JSON', { status: 200 }),
     new ApiError('moved', { status: 302 }),
     new ApiError('bad gateway', { status: 502 }),
@@ -46,6 +47,7 @@ describe('a step that fails', () => {
   it.each([
     new ProviderError('invalid', 'no such size'),
     new DvoError('remote', 'git is not installed'),
+    new DvoError('distribution', 'no such build'),
     new ApiError('unprocessable', { status: 422 }),
   ])('P3: is a failure of the session when it will not pass: $message', async (error) => {
     expect(await heldAgainstIt(error, 60_000)).toBe(1);

@@ -94,7 +94,6 @@ describe('the status view', () => {
     emulator.enqueue({ sessionId: 'devin-a' });
     await until(() => status().sessions[0]?.lastError !== undefined);
     emulator.enqueue({ sessionId: 'devin-b' });
-    // A sweep that works lifts the pause for a moment, until the next create is refused.
     const view = await until(() => {
       const now = status();
       return now.waiting.length === 1 && now.daemon?.admission.length === 1 && now;
@@ -105,7 +104,7 @@ describe('the status view', () => {
       hint: expect.stringContaining('capacity'),
     });
     expect(view.daemon?.admission).toMatchObject([
-      { reason: 'platform-credentials', hint: expect.stringContaining('key') },
+      { reason: 'platform-request', hint: expect.stringContaining('key') },
     ]);
     expect(view.waiting[0]?.why).toContain('admission is paused');
     expect(JSON.stringify(view)).not.toContain('hush');
@@ -119,7 +118,11 @@ describe('the status view', () => {
     await until(() => status().sessions.length === 0);
     const [ended] = status().ended ?? [];
     expect(ended?.sessionId).toBe('devin-a');
-    expect(ended?.events.slice(-2).map(({ what }) => what)).toEqual(['being deleted', 'let go']);
+    expect(ended?.events.slice(-3).map(({ what }) => what)).toEqual([
+      'being deleted',
+      'sandbox gone',
+      'let go',
+    ]);
   });
 
   it('is made from the index alone when no daemon runs', async () => {

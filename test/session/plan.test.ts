@@ -105,6 +105,17 @@ describe('before a remote runs', () => {
     expect(plan({ record: old, facts: starting })).toBe('discard-sandbox');
   });
 
+  it('P5: looks less often at a machine while looks fail', () => {
+    const starting = record('provisioning', { sandboxId: 'sb-1' });
+    const waits = (unanswered: number): unknown => {
+      const facts: Facts = { ...NO_FACTS, sandbox: 'starting', probedAt: NOW, unanswered };
+      return nextStep(view({ record: starting, facts }), { ...DEFAULT_RULES, bootPollMs: 500 });
+    };
+    expect(waits(0)).toMatchObject({ until: NOW + 500 });
+    expect(waits(2)).toMatchObject({ until: NOW + 2_000 });
+    expect(waits(99)).toMatchObject({ until: NOW + 8_000 });
+  });
+
   it('makes nothing for a session that may have gone', () => {
     const looked = { ...NO_FACTS, sandbox: 'none' as const, confirmedAt: NOW };
     const sighting = { gist: 'absent' as const, looks: 1 };

@@ -5,7 +5,7 @@ import { worldOf } from './profile.ts';
 import { run } from './run.ts';
 
 /** Worlds in which a broken daemon must show itself. */
-const MOST_SEEDS = 150;
+const MOST_SEEDS = 400;
 
 describe('a broken daemon is caught when it', () => {
   for (const { variant, breaks } of BROKEN) {

@@ -235,7 +235,7 @@ export class DaemonHost {
       limits: { ...DEFAULT_LIMITS, snapshotMs: 120_000 },
       gatewayUrl: undefined,
       admission: { canEnforce: () => true },
-      egressFor: () => undefined,
+      egressFor: () => ({ kind: 'open' }),
       beat: () => undefined,
       openQueue: (hooks) =>
         new QueueInformer({

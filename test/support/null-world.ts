@@ -12,6 +12,7 @@ import { DEFAULT_LIMITS } from '../../src/orchestrator/context.ts';
 import type { Marker, RemoteControl } from '../../src/remote/port.ts';
 import { acceptorTag, outpostTag, sandboxName } from '../../src/sandboxes/names.ts';
 import { ProviderError, type SandboxInfo, type SandboxProvider } from '../../src/sandboxes/provider.ts';
+import { egressOf } from '../../src/session/egress.ts';
 import { DEFAULT_RULES, type Rules } from '../../src/session/rules.ts';
 import { nodeDisk } from '../../src/state/node-disk.ts';
 import { openSessionIndex } from '../../src/state/session-index.ts';
@@ -150,7 +151,7 @@ export async function startMotor(setup: MotorSetup): Promise<Motor> {
     rules: { ...DEFAULT_RULES, ...setup.rules },
     limits: DEFAULT_LIMITS,
     admission: { canEnforce: () => true },
-    egressFor: () => undefined,
+    egressFor: (policy) => egressOf(policy, []),
     gatewayUrl: undefined,
     beat: () => undefined,
     settings: {

@@ -4,20 +4,21 @@
  */
 import { isProviderError, type SandboxInfo, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
-import { enter, OF_THE_SANDBOX, withObsolete, type Change } from '../../session/amend.ts';
+import { enter, OF_THE_SANDBOX, withObsolete, type Change, type Clearable } from '../../session/amend.ts';
 import type { Archive } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, noteFound, readyOf, salvage } from './archive.ts';
 import { findSandboxes, type Found } from './find-sandbox.ts';
+import { reachOfNext } from './reach.ts';
 import { createUnsettled, inspect, lifetimeOf, sandboxFact, stillHeld, type StepResult } from './step.ts';
 
 /** What an earlier sandbox left in the record, where the adopted one's own values take its place. */
 const STALE = OF_THE_SANDBOX.filter(
-  (key) => !['sandboxId', 'lifetimeEndsAt', 'fresh', 'takenFrom'].includes(key),
+  (key) => !['sandboxId', 'egress', 'lifetimeEndsAt', 'fresh', 'takenFrom'].includes(key),
 );
 
-/** Tries to restore one archive before the session starts without it. */
-const RESTORE_TRIES = 3;
+/** Tries to restore one archive before the session starts without it: one that is not there, or that is refused. */
+const RESTORE_TRIES = { missing: 2, refused: 6 };
 
 export async function ensureSandbox(ctx: StepContext): Promise<StepResult> {
   if (!(await stillHeld(ctx))) return undefined;
@@ -35,8 +36,7 @@ export async function ensureSandbox(ctx: StepContext): Promise<StepResult> {
   await destroySpares(ctx, spares);
   const unsettled = createUnsettled(ctx);
   if (unsettled !== undefined) return unsettled;
-  await create(ctx);
-  return undefined;
+  return await create(ctx);
 }
 
 /** The record's own sandbox, when the platform still has it up or coming up. */
@@ -83,7 +83,12 @@ async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
   const probe =
     used && takenFrom === undefined ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
   const base = { sandboxId: info.id, fresh: !used, ...lifetimeOf(ctx.deps, info) };
-  const stale = takenFrom === undefined ? [...STALE, 'takenFrom' as const] : STALE;
+  const stale: readonly Clearable[] = [
+    ...STALE,
+    ...(takenFrom === undefined ? (['takenFrom'] as const) : []),
+    // An unused one is the one that was asked for last.
+    ...(used ? (['egress'] as const) : []),
+  ];
   ctx.log.info('sandbox adopted', {
     sandboxId: info.id,
     takenOver: takenFrom !== undefined,
@@ -110,64 +115,53 @@ export async function destroySpares(ctx: StepContext, spares: readonly SandboxIn
   }
 }
 
-async function create(ctx: StepContext): Promise<void> {
+async function create(ctx: StepContext): Promise<StepResult> {
   const { provider, identity, limits, random } = ctx.deps;
   const { archive, older, lost } = await chooseArchive(ctx);
+  const reach = await reachOfNext(ctx);
+  // The row has gone meanwhile: the planner sees the same.
+  if (reach === undefined) return undefined;
   if (lost === true) noteEmptyStart(ctx, 'the platform says that it has failed');
   const createTag = `dvo-create-${random.id().slice(0, 16)}`;
-  const egress = await reachable(ctx);
+  const egress = reach.hosts === undefined ? {} : { egress: reach.hosts };
   const { stage, failures } = ctx.record;
+  const set = {
+    failures,
+    createAskedAt: ctx.now,
+    createTag,
+    ...egress,
+    ...withObsolete(ctx.record, older),
+    ...(archive === undefined ? {} : { archive }),
+    ...(lost === true ? { startEmpty: true } : {}),
+  };
   const asking: Change = {
-    set: {
-      failures,
-      createAskedAt: ctx.now,
-      createTag,
-      ...withObsolete(ctx.record, older),
-      ...(archive === undefined ? {} : { archive }),
-      ...(lost === true ? { startEmpty: true } : {}),
-    },
+    set,
     clear: [
-      ...OF_THE_SANDBOX.filter((key) => key !== 'createAskedAt' && key !== 'createTag'),
+      ...OF_THE_SANDBOX.filter((key) => !(key in set)),
       ...(archive === undefined ? [] : (['startEmpty'] as const)),
     ],
   };
   // How long no sandbox is to be had counts from the first try; how long one takes to start, from when it was made.
   await ctx.save(stage === 'provisioning' ? asking : enter('provisioning', ctx.now, asking));
   try {
-    const info = await provider.create(
-      {
-        tags: [ctx.lane.name, ...identity.tags, createTag],
-        ...(archive === undefined ? {} : { restoreFrom: archive.snapshotId }),
-        ...(egress === undefined ? {} : { egress }),
-      },
-      ctx.call(limits.createMs),
-    );
+    const tags = [ctx.lane.name, ...identity.tags, createTag];
+    const restored = archive === undefined ? {} : { restoreFrom: archive.snapshotId };
+    const info = await provider.create({ tags, ...restored, ...egress }, ctx.call(limits.createMs));
     ctx.lane.sandbox = info;
-    const set = { failures, sandboxId: info.id, fresh: true, ...lifetimeOf(ctx.deps, info) };
-    await ctx.save(enter('provisioning', ctx.now, { set, clear: ['createAskedAt'] }));
+    const made = { failures, sandboxId: info.id, fresh: true, ...lifetimeOf(ctx.deps, info) };
+    const clear = ['createAskedAt', 'refusals'] as const;
+    await ctx.save(enter('provisioning', ctx.now, { set: made, clear }));
     ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown', probedAt: ctx.now });
     ctx.log.info('sandbox created', {
       sandboxId: info.id,
       restoredFrom: archive?.snapshotId,
       tookMs: ctx.tookMs,
     });
+    ctx.deps.gate.noteCreated();
+    return undefined;
   } catch (error) {
-    await afterFailedCreate(ctx, error, archive);
-    throw error;
+    return await afterFailedCreate(ctx, error, archive);
   }
-}
-
-/** The hosts that the session's policy allows, with those that its remote needs; undefined: the platform's own rules. */
-async function reachable(ctx: StepContext): Promise<readonly string[] | undefined> {
-  const { queue, claims, limits, egressFor, gatewayUrl } = ctx.deps;
-  const policy = queue.sighting(ctx.sessionId).entry?.networkPolicy;
-  if (policy?.enabled !== true) return undefined;
-  // The gateway's host stands in the claim's answer, and only there.
-  const claimed = await claims.grant(ctx.sessionId, Infinity, ctx.call(limits.apiMs));
-  const named = claimed.kind === 'claimed' ? claimed.grant.gatewayUrl : undefined;
-  const hosts = egressFor(policy, named ?? gatewayUrl);
-  if (hosts === undefined) ctx.log.warn('network policy of the session ignored');
-  return hosts;
 }
 
 /**
@@ -178,16 +172,31 @@ async function afterFailedCreate(
   ctx: StepContext,
   error: unknown,
   archive: Archive | undefined,
-): Promise<void> {
-  const unusable =
-    archive !== undefined &&
-    isProviderError(error) &&
-    (error.kind === 'archive-failed' || (error.kind === 'not-found' && error.reason !== undefined));
-  const givesUp = unusable && ctx.record.failures + 1 >= RESTORE_TRIES;
-  if (givesUp) noteEmptyStart(ctx, describeError(error));
-  await ctx.save({
-    set: { createAskedAt: ctx.now, ...(givesUp && { startEmpty: true, failures: 0 }) },
-  });
+): Promise<StepResult> {
+  const createAskedAt = ctx.now;
+  const tries = archive === undefined ? undefined : restoreTries(error);
+  if (tries === undefined) {
+    await ctx.save({ set: { createAskedAt } });
+    throw error;
+  }
+  // Not a failure of the session, which can still begin without it.
+  const refusals = (ctx.record.refusals ?? 0) + 1;
+  const lastError = { at: ctx.now, step: 'ensure-sandbox', message: describeError(error) };
+  if (refusals < tries) {
+    await ctx.save({ set: { createAskedAt, refusals, lastError } });
+    ctx.log.warn('archive not restored: trying again', { archive: archive?.snapshotId, ...lastError });
+  } else {
+    noteEmptyStart(ctx, lastError.message);
+    await ctx.save({ set: { createAskedAt, startEmpty: true, lastError }, clear: ['refusals'] });
+  }
+  return { again: ctx.now };
+}
+
+/** How often to try again; undefined: it is not about the archive. */
+function restoreTries(error: unknown): number | undefined {
+  if (isProviderError(error, 'archive-failed')) return RESTORE_TRIES.refused;
+  const isMissing = isProviderError(error, 'not-found') && error.reason !== undefined;
+  return isMissing ? RESTORE_TRIES.missing : undefined;
 }
 
 function noteEmptyStart(ctx: StepContext, error: string): void {
@@ -218,7 +227,10 @@ async function chooseArchive(ctx: StepContext): Promise<Choice> {
   if (record.startEmpty === true && (newest === undefined || newest.snapshotId === recordedId)) {
     return { archive: undefined, older: [] };
   }
-  const older = [...rest.map(({ snapshotId }) => snapshotId), ...failed];
+  const { setAside = [] } = record;
+  const older = [...rest.map(({ snapshotId }) => snapshotId), ...failed].filter(
+    (id) => !setAside.includes(id),
+  );
   if (newest === undefined && recordedId !== undefined && failed.includes(recordedId)) {
     return { archive: undefined, older, lost: true };
   }

@@ -5,6 +5,7 @@ import { enter, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { RemoteFact } from '../../session/session.ts';
 import type { RemoteProbe, Target } from '../../remote/port.ts';
 import type { StepContext } from '../context.ts';
+import { isWithin, moveWithin, reachNow } from './reach.ts';
 import { inspect, sandboxFact, stillHeld, target, type StepResult } from './step.ts';
 
 /** A connect token this young is as good as a new one. */
@@ -85,6 +86,9 @@ export async function launch(ctx: StepContext): Promise<StepResult> {
   if (claimed.kind !== 'claimed') return undefined;
   const gateway = claimed.grant.gatewayUrl ?? gatewayUrl;
   if (gateway === undefined) return await withoutGateway(ctx);
+  const reach = reachNow(ctx, gateway);
+  if (reach === undefined) return undefined;
+  if (!isWithin(ctx, reach)) return await moveWithin(ctx);
   const { record } = ctx;
   const sha = record.preparedSha ?? '';
   const launchId = random.id();
@@ -147,9 +151,10 @@ export async function probe(ctx: StepContext): Promise<StepResult> {
       const info = await inspect(ctx, sandboxId);
       ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown' });
     }
+    ctx.facts({ unanswered: 0 });
     ctx.deps.gate.resume('platform-credentials');
   } catch (error) {
-    ctx.facts({ remote: 'unknown' });
+    ctx.facts({ remote: 'unknown', unanswered: (ctx.lane.facts.unanswered ?? 0) + 1 });
     ctx.deps.gate.noteRefusedKey(error);
     if (error instanceof Error) ctx.log.warn('probe failed', { error: describeError(error) });
   }

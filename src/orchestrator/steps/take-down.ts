@@ -213,11 +213,12 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
 }
 
 async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
+  const { orderedAt } = ctx.record;
   await releaseClaim(ctx);
   // The kept sandbox holds more than any archive under its name.
   if (kept && ctx.record.archive === undefined) await inherit(ctx, await archivesByName(ctx));
   const { record } = ctx;
-  ordered(ctx);
+  if (record.orderedAt === orderedAt) ordered(ctx);
   if (record.archive === undefined && !kept) {
     await deleteArchives(ctx, await failedArchives(ctx));
     await ctx.remove();
@@ -225,7 +226,8 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
     return undefined;
   }
   const ofTheSandbox = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
-  const clear = [...ofTheSandbox, ...OF_THE_ORDER];
+  // One that was given while the session was let go is still to be carried out.
+  const clear = [...ofTheSandbox, ...(record.orderedAt === orderedAt ? OF_THE_ORDER : [])];
   await ctx.save(
     enter('suspended', ctx.now, { set: { launches: 0, ...(kept ? { kept: true } : {}) }, clear }),
   );
@@ -245,7 +247,7 @@ async function failedArchives(ctx: StepContext): Promise<ReadonlySet<string>> {
 }
 
 /** What a kept sandbox still needs to be known by. */
-const KEPT: ReadonlySet<string> = new Set(['sandboxId', 'lifetimeEndsAt', 'kept']);
+const KEPT: ReadonlySet<string> = new Set(['sandboxId', 'egress', 'lifetimeEndsAt', 'kept']);
 
 /** The order is done. Known before the record says so: from then on the queue may offer the session again. */
 export function ordered(ctx: StepContext): void {

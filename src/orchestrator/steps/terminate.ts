@@ -1,5 +1,5 @@
 /** Terminate: nothing of the session stays. The record goes last, so that a crash anywhere finds it and goes on. */
-import { enter } from '../../session/amend.ts';
+import { enter, withObsolete } from '../../session/amend.ts';
 import type { GiveUp } from '../../session/decision.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, deleteArchives } from './archive.ts';
@@ -18,6 +18,8 @@ export async function terminate(ctx: StepContext, why: GiveUp): Promise<StepResu
   const unsettled = createUnsettled(ctx) ?? archiveUnsettled(ctx);
   if (unsettled !== undefined) return unsettled;
   const ids = await goners(ctx, why, destroyed);
+  // What cannot be deleted yet must not keep a slot for a machine that is gone.
+  await ctx.save({ set: withObsolete(ctx.record, [...ids]), clear: ['sandboxId', 'createAskedAt'] });
   if (why === 'ordered' && (await isElsewhere(ctx))) return undefined;
   await deleteArchives(ctx, ids);
   await releaseClaim(ctx);
@@ -68,11 +70,11 @@ async function goners(
   why: GiveUp,
   destroyed: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
-  const { archive, sandboxId, orderedAt = 0, obsolete } = ctx.record;
+  const { archive, sandboxId, orderedAt = 0, obsolete = [], setAside = [] } = ctx.record;
   const found = await archivesByName(ctx, [sandboxId, archive?.sandboxId]);
   const ours = found.find(({ snapshot }) => snapshot.id === archive?.snapshotId)?.snapshot.createdAt;
   const before = Math.max(ours ?? 0, why === 'ordered' ? orderedAt - CLOCKS_APART_MS : 0);
-  const ids = new Set(obsolete ?? []);
+  const ids = new Set([...obsolete, ...setAside]);
   if (archive !== undefined) ids.add(archive.snapshotId);
   for (const { snapshot, sandboxId: source } of found) {
     const { id, createdAt, state } = snapshot;
