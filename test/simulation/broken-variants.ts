@@ -186,6 +186,20 @@ export const BROKEN: readonly Broken[] = [
       }),
     },
   },
+  {
+    breaks: ['5'],
+    variant: {
+      name: 'deletes an archive that it could not restore',
+      parts: (parts) => ({
+        ...parts,
+        index: withPut(parts.index, (name, record) => {
+          const { setAside = [], ...rest } = record;
+          const obsolete = [...new Set([...(record.obsolete ?? []), ...setAside])];
+          parts.index.put(name, setAside.length === 0 ? record : { ...rest, obsolete });
+        }),
+      }),
+    },
+  },
 ];
 
 function withPut(index: SessionIndex, put: (name: string, record: SessionRecord) => void): SessionIndex {

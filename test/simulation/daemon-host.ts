@@ -279,7 +279,8 @@ export class DaemonHost {
         if (!life.alive) return;
         const all = { ...bound, ...fields };
         world.history.add(world.scheduler.elapsed, `${this.id} ${level}`, message, all);
-        if (message.startsWith('archive cannot be restored')) world.onStartsEmpty(String(bound['session']));
+        if (message.startsWith('archive cannot be restored'))
+          world.onStartsEmpty(String(all['session']), String(all['archive']));
         if (message === 'pass failed') world.violate('motor', `a pass threw: ${String(all['error'])}`);
       };
     return {

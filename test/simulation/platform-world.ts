@@ -60,6 +60,8 @@ export interface Snapshot {
   readonly askedAt: number;
   readonly listedAt: number;
   state: SnapshotState;
+  /** It could have been restored. */
+  wasReady: boolean;
   reason: string | undefined;
   readonly volume: Volume;
 }
@@ -93,6 +95,7 @@ export class PlatformWorld {
   readonly #draw: Draw;
   readonly sandboxes = new Map<string, Sandbox>();
   readonly snapshots = new Map<string, Snapshot>();
+  readonly #refusedUntil = new Map<string, number>();
   #watcher: PlatformWatcher | undefined;
   #made = 0;
   #archives = 0;
@@ -171,11 +174,19 @@ export class PlatformWorld {
     if (snapshot === undefined) {
       throw new ProviderError('not-found', `no archive ${restoreFrom}`, { reason: 'snapshot' });
     }
-    const broken = this.#faults.chance('restore-fails', restoreFrom, this.#faults.intensity.platform / 2);
-    if (snapshot.state !== 'ready' || broken !== undefined) {
+    if (snapshot.state !== 'ready' || this.#isRefused(restoreFrom)) {
       throw new ProviderError('archive-failed', `archive ${restoreFrom} cannot be restored`);
     }
     return copyOf(snapshot.volume);
+  }
+
+  /** Once, or for a while: an archive that cannot be restored now may be restored later. */
+  #isRefused(id: string): boolean {
+    const { now } = this.#scheduler;
+    if (now < (this.#refusedUntil.get(id) ?? 0)) return true;
+    const trouble = this.#faults.chance('restore-fails', id, this.#faults.intensity.platform / 2);
+    if (trouble !== undefined) this.#refusedUntil.set(id, now + trouble.pick([0, 30_000, 600_000, 600_000]));
+    return trouble !== undefined;
   }
 
   #boot(sandbox: Sandbox): void {
@@ -243,6 +254,7 @@ export class PlatformWorld {
       askedAt,
       listedAt: now + this.#draw.between(0, 3_000),
       state: 'creating',
+      wasReady: false,
       reason: undefined,
       volume: copyOf(sandbox.volume),
     };
@@ -258,6 +270,7 @@ export class PlatformWorld {
     if (snapshot.state === 'creating') {
       const cut = sandbox.state !== 'running' && this.#draw.chance(0.5);
       snapshot.state = kind === 'fails' || cut ? 'failed' : 'ready';
+      snapshot.wasReady = snapshot.state === 'ready';
       snapshot.reason = snapshot.state === 'failed' ? 'the archive broke off' : undefined;
     }
     if (snapshot.state === 'failed') throw new ProviderError('archive-failed', 'the archive broke off');

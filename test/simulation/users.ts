@@ -16,6 +16,8 @@ export class User {
   readonly sessionId: string;
   /** Files that must be there when it is served again. */
   expected: Set<string> = new Set();
+  /** Archives that could not be restored; what they hold is expected no more, but must not be deleted. */
+  readonly setAside = new Set<string>();
   #state: State = 'before';
   #written = 0;
   /** Files until it sleeps or ends. */
@@ -89,6 +91,7 @@ export class User {
     const order = host.order(this.sessionId, draw.pick(ORDERS));
     if (order !== 'terminate') return;
     this.expectNothing();
+    this.setAside.clear();
     this.#orderedGone.add(host);
   }
 

@@ -230,6 +230,10 @@ export class World {
     this.note('world', `${snapshot.id} deleted`);
     const user = this.userOf(snapshot.source);
     if (user === undefined || user.isOver(this.rules.retentionMs)) return;
+    // A daemon that lost its disk, or another one, does not know that nothing came of it.
+    const isKnown = this.hosts.length === 1 && this.disksLost === 0 && this.rules.suspendMode !== 'discard';
+    if (isKnown && user.setAside.has(snapshot.id) && snapshot.wasReady)
+      this.violate('5', `${snapshot.id} was deleted although nothing was ever restored from it`);
     if (!this.#isKept(user)) {
       this.violate('5', `${snapshot.id} was deleted with the only copy of ${describe(user)}`);
     }
@@ -258,8 +262,11 @@ export class World {
   }
 
   /** A launch that starts with an empty volume because the archive cannot be restored says so in the log. */
-  onStartsEmpty(sessionId: string): void {
-    this.users.get(sessionId)?.expectNothing();
+  onStartsEmpty(sessionId: string, archive: string): void {
+    const user = this.users.get(sessionId);
+    if (user === undefined) return;
+    user.setAside.add(archive);
+    user.expectNothing();
   }
 
   /** What is left over when every session has ended; empty: nothing. */

@@ -227,7 +227,10 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
   }
   const ofTheSandbox = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
   // One that was given while the session was let go is still to be carried out.
-  const clear = [...ofTheSandbox, ...(record.orderedAt === orderedAt ? OF_THE_ORDER : [])];
+  const done = record.orderedAt === orderedAt ? OF_THE_ORDER : [];
+  // Nothing came after the empty start, so the next one tries the archive again.
+  const again = kept ? [] : (['startEmpty', 'refusals'] as const);
+  const clear = [...ofTheSandbox, ...done, ...again];
   await ctx.save(
     enter('suspended', ctx.now, { set: { launches: 0, ...(kept ? { kept: true } : {}) }, clear }),
   );
