@@ -10,7 +10,7 @@ import { LONGEST_HINT_MS } from '../lib/retry.ts';
 import { ApiError } from '../outposts/outposts.ts';
 import { isGone, isProviderError, type ProviderErrorKind } from '../sandboxes/provider.ts';
 import { amend } from '../session/amend.ts';
-import type { Step } from '../session/decision.ts';
+import type { Step, StepName } from '../session/decision.ts';
 import type { Planner, View } from '../session/plan.ts';
 import { NO_FACTS, type SessionRecord, type Stage } from '../session/session.ts';
 import { lifeOf } from './records.ts';
@@ -24,6 +24,7 @@ const RETRY: BackoffPolicy = { firstMs: 500, maxMs: 30_000, factor: 2 };
 const STEPS_PER_PASS = 30;
 const REPEATS_PER_PASS = 3;
 const REPEAT_MS = 1_000;
+const LOOKS: ReadonlySet<StepName> = new Set(['probe', 'look']);
 /** Above the longest single call (an archive), so that it only ends what ignores its own limits. */
 const STEP_LIMIT_MS = 900_000;
 /** For this long what may pass is waited out before it counts as a failure of the session: Devin waits five minutes. */
@@ -82,7 +83,7 @@ export class Reconciler {
       }
       const { failed } = lane;
       if (failed !== undefined && failed.step === decision.step.do && now < failed.retryAt)
-        return failed.retryAt;
+        return Math.min(failed.retryAt, now + this.#deps.rules.probeEveryMs);
       repeats = decision.step.do === last ? repeats + 1 : 0;
       last = decision.step.do;
       // A step that succeeds and is wanted again at once is being answered by a world that has not caught up.
@@ -117,7 +118,9 @@ export class Reconciler {
             runStep(new StepContext(this.#deps, lane, log, signal), step),
           ),
       );
-      lane.failed = result === undefined ? undefined : { step: step.do, retryAt: result.again, tries: 0 };
+      if (result !== undefined) lane.failed = { step: step.do, retryAt: result.again, tries: 0 };
+      // A look between its tries does not make a failing step a new one.
+      else if (!LOOKS.has(step.do) || lane.failed?.step === step.do) lane.failed = undefined;
       const tookMs = clock.now() - startedAt;
       recorder.step(step.do, 'ok', tookMs);
       log.debug('step done', { tookMs });

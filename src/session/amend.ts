@@ -26,6 +26,9 @@ export function enter(stage: Stage, now: number, change: Change = {}): Change {
 /** What a person has ordered, once it is done. */
 export const OF_THE_ORDER: readonly Clearable[] = ['order', 'orderedAt'];
 
+/** That an archive could not be restored: when nothing has come after the empty start, the next one tries it again. */
+export const OF_THE_RESTORE: readonly Clearable[] = ['startEmpty', 'refusals'];
+
 /** What belongs to one sandbox and means nothing for the next. */
 export const OF_THE_SANDBOX: readonly Clearable[] = [
   'sandboxId',

@@ -43,6 +43,7 @@ function planRemote(view: RecordView, wish: Wish, rules: Rules): Decision {
       return now >= dueAt ? step({ do: 'look' }) : waitUntil(dueAt, 'the remote has exited');
     }
     case 'failed': {
+      if (wish === 'undecided') return planAtWork(view, wish, rules);
       if (record.launches > rules.restartLimit) return step({ do: 'stop-remote', ending: 'give-up' });
       const relaunchAt = (record.remote?.launchedAt ?? 0) + relaunchWaitMs(record.launches, rules);
       return now >= relaunchAt ? step({ do: 'prepare' }) : waitUntil(relaunchAt, 'waiting to relaunch');

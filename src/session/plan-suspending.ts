@@ -48,13 +48,14 @@ const REVIVED: ReadonlySet<Ending> = new Set(['suspend', 'roll-over', 'drain']);
 
 function planArchive(view: RecordView, ending: Ending, wish: Wish, rules: Rules): Decision {
   const { record, now } = view;
-  const { retryAt, failures = 0 } = record.archiving ?? {};
+  const retryAt = record.archiving?.retryAt;
   if (retryAt === undefined || now >= retryAt) return step({ do: 'archive' });
   const wanted = wish === 'held' || wish === 'claimable';
   // Its archive fails, but its work is still here and somebody wants to go on with it.
   if (wanted && !view.draining && REVIVED.has(ending)) return step({ do: 'revive' });
   // It would hold its claim and its slot for as long as that lasts.
-  if (ending === 'give-up' && failures >= rules.stepRetryLimit) return step({ do: 'settle' });
+  const stoppedAt = record.remoteStoppedAt ?? now;
+  if (ending === 'give-up' && now >= stoppedAt + rules.archivePatienceMs) return step({ do: 'settle' });
   return waitUntil(retryAt, 'the archive failed; trying again');
 }
 

@@ -84,6 +84,8 @@ function planProvisioning(view: RecordView, wish: Wish, rules: Rules): Decision 
   if (leave !== undefined) return step({ do: 'withdraw', ending: leave });
   if (wish === 'undecided') return confirm(view, rules);
   if (wish === 'claimable') return step({ do: 'claim' });
+  if (view.record.destroyAsked === true)
+    return step({ do: 'discard-sandbox', why: 'its end has been asked for' });
   switch (view.facts.sandbox) {
     case 'unknown':
     case 'none':
@@ -112,7 +114,9 @@ function planPreparing(view: RecordView, wish: Wish, rules: Rules): Decision {
       return lookSoon(view, rules, 'the sandbox is being looked at');
     case 'none':
     case 'ended':
-      return step({ do: 'ensure-sandbox' });
+      return view.record.launches > rules.restartLimit
+        ? step({ do: 'stop-remote', ending: 'give-up' })
+        : step({ do: 'ensure-sandbox' });
     case 'running':
       return step({ do: view.record.preparedSha === undefined ? 'prepare' : 'launch' });
   }

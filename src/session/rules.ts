@@ -27,6 +27,8 @@ export interface Rules {
   readonly lifetimeMarginMs: number;
   /** How long after losing a session to another daemon we wait for it to adopt the sandbox. */
   readonly yieldGraceMs: number;
+  /** A session that was given up and cannot be archived for this long keeps its sandbox, and gives its claim back. */
+  readonly archivePatienceMs: number;
   readonly suspendMode: 'snapshot' | 'keep' | 'discard';
   /** How long a suspended session's archive is kept. */
   readonly retentionMs: number;
@@ -50,6 +52,7 @@ export const DEFAULT_RULES: Rules = {
   checkpointEveryMs: 30 * 60_000,
   lifetimeMarginMs: 900_000,
   yieldGraceMs: 30_000,
+  archivePatienceMs: 30 * 60_000,
   suspendMode: 'snapshot',
   retentionMs: 14 * 24 * 3_600_000,
 };

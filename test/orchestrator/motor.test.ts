@@ -354,6 +354,72 @@ describe('the motor', () => {
     expect(records.get(nameOf('devin-a'))).toMatchObject({ sandboxId: 'null-2', failures: 0, attempt: 1 });
   });
 
+  it('P4: sandboxes that are lost at each launch end the attempt', async () => {
+    const launch: RemoteControl['launch'] = async ({ sandboxId }) => {
+      world.sandboxes.delete(sandboxId);
+      throw new ProviderError('gone', 'it is not running any more');
+    };
+    let creates = 0;
+    const create: SandboxProvider['create'] = async (request, call) => {
+      creates += 1;
+      return await world.provider.create(request, call);
+    };
+    const { records } = await start({ create }, 5, { launch }, { restartLimit: 3 });
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await until(() => (records.failures(nameOf('devin-a'))?.coolUntil ?? 0) > Date.now());
+    await until(() => records.size === 0);
+    expect(creates).toBe(4);
+  });
+
+  it('S6: archives in time although each look at the remote takes longer than the pace of looks', async () => {
+    const probe: RemoteControl['probe'] = async (place, call) => {
+      await systemClock.sleep(150);
+      return await world.remote.probe(place, call);
+    };
+    const rules = { probeEveryMs: 100, checkpointEveryMs: 300 };
+    const { records } = await start({}, 5, { probe }, rules);
+    emulator.enqueue({ sessionId: 'devin-a' });
+    await until(() => records.get(nameOf('devin-a'))?.archive !== undefined);
+    expect(stageOf('devin-a')).toBe('serving');
+  });
+
+  it('D1, S4: with a lost index the newest archive is restored, and the older one kept to the session’s end', async () => {
+    const deleted: string[] = [];
+    const restored: (string | undefined)[] = [];
+    const ended: SandboxInfo = {
+      id: 'null-0',
+      state: 'ended',
+      paths: { volume: '/workspace', run: '/run/dvo' },
+    };
+    const list: SandboxProvider['list'] = async (query, call) => {
+      const active = await world.provider.list(query, call);
+      return query.include === 'all' ? [...active, ended] : active;
+    };
+    const snapshots: SandboxProvider['snapshots'] = async (id) =>
+      id !== 'null-0'
+        ? []
+        : [
+            { id: 'snap-old', state: 'ready', sourceSandboxId: id, createdAt: 1_000 },
+            { id: 'snap-new', state: 'ready', sourceSandboxId: id, createdAt: 2_000 },
+          ];
+    const create: SandboxProvider['create'] = async (request, call) => {
+      restored.push(request.restoreFrom);
+      return await world.provider.create(request, call);
+    };
+    const deleteSnapshot: SandboxProvider['deleteSnapshot'] = async (id) => void deleted.push(id);
+    await start({ list, snapshots, create, deleteSnapshot });
+    emulator.enqueue({ sessionId: 'devin-a', kind: 'resume' });
+    await serving('devin-a');
+    expect(restored).toEqual(['snap-new']);
+    emulator.sleep('devin-a');
+    await until(() => stageOf('devin-a') === 'suspended');
+    await until(() => deleted.includes('snap-new'));
+    expect(deleted).toEqual(['snap-new']);
+    emulator.enqueue({ sessionId: 'devin-a', status: 'terminated' });
+    await until(() => motor?.records.size === 0);
+    expect(deleted).toContain('snap-old');
+  });
+
   it('P4: sandboxes that are lost each time end the attempt', async () => {
     const prepare: RemoteControl['prepare'] = async ({ sandboxId }) => {
       world.sandboxes.delete(sandboxId);

@@ -25,6 +25,7 @@ describe('a step that fails', () => {
       identity: { nameOf: () => 'dvo-1', acceptorId: 'me' },
       queue: { sighting: () => ({ gist: 'held', looks: 1 }), look: () => Promise.reject(error) },
       limits: { apiMs: 1 },
+      rules: { probeEveryMs: Infinity },
     } as unknown as Deps;
     const look = () => ({ kind: 'step', step: { do: 'ensure-sandbox' } }) as const;
     await new Reconciler(deps, new AbortController().signal, look).pass('devin-1');
@@ -66,6 +67,7 @@ describe('a step that fails', () => {
       identity: { nameOf: () => 'dvo-1', acceptorId: 'me' },
       queue: { sighting: () => ({ gist: 'held', looks: 1 }), look: () => Promise.reject(error) },
       limits: { apiMs: 1 },
+      rules: { probeEveryMs: Infinity },
     } as unknown as Deps;
     const look = () => ({ kind: 'step', step: { do: 'look' } }) as const;
     return await new Reconciler(deps, new AbortController().signal, look).pass('devin-1');

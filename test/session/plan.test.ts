@@ -103,6 +103,9 @@ describe('before a remote runs', () => {
     const old = { ...young, stageSince: NOW - DEFAULT_RULES.bootTimeoutMs };
     expect(plan({ record: young, facts: starting })).toBe('wait');
     expect(plan({ record: old, facts: starting })).toBe('discard-sandbox');
+    // It has come up while its destroy was on its way.
+    const up = { ...NO_FACTS, sandbox: 'running' as const, probedAt: NOW };
+    expect(plan({ record: { ...young, destroyAsked: true }, facts: up })).toBe('discard-sandbox');
   });
 
   it('P5: looks less often at a machine while looks fail', () => {
@@ -301,8 +304,10 @@ describe('while suspending', () => {
     expect(plan({ record: stopped({ archiving, ending: 'drain' }), facts })).toBe('revive');
     expect(plan({ record: stopped({ archiving, ending: 'drain' }), facts, draining: true })).toBe('wait');
     expect(plan({ record: stopped({ archiving, ending: 'give-up' }), facts })).toBe('wait');
-    const often = { ...archiving, failures: DEFAULT_RULES.stepRetryLimit };
-    expect(plan({ record: stopped({ archiving: often, ending: 'give-up' }), facts })).toBe('settle');
+    const remoteStoppedAt = NOW - DEFAULT_RULES.archivePatienceMs;
+    expect(plan({ record: stopped({ archiving, ending: 'give-up', remoteStoppedAt }), facts })).toBe(
+      'settle',
+    );
   });
 
   it('L7: obeys the suspend mode for sleeping sessions, never for a roll-over', () => {

@@ -47,7 +47,8 @@ export function platformPort(platform: PlatformWorld, line: Line): SandboxProvid
     },
     list: (query, call) =>
       ask('list', query.tags.join('+'), QUICK, call, () => {
-        for (const tag of query.tags) looks.set(tag, line.clock.now());
+        // Where archives are looked for it is for ended ones too.
+        if (query.include === 'active') for (const tag of query.tags) looks.set(tag, line.clock.now());
         return platform.list(query.tags, query.include);
       }),
     get: (id, call) => ask('get', subjectOf(id), QUICK, call, () => infoOf(platform.get(id))),

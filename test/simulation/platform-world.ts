@@ -45,6 +45,7 @@ export interface Sandbox {
   readonly askedAt: number;
   /** When that daemon, in this life, had last looked for others of its name. */
   readonly lookedAt: number;
+  readonly restoredFrom: string | undefined;
   startedAt: number | undefined;
   endedAt: number | undefined;
   readonly volume: Volume;
@@ -156,6 +157,7 @@ export class PlatformWorld {
       listedAt: now + this.#draw.between(0, this.habits.listLagMs),
       createdAt: now,
       ...asked,
+      restoredFrom: restoreFrom,
       startedAt: undefined,
       endedAt: undefined,
       volume,

@@ -91,6 +91,11 @@ const FOUND_ATTENDED: readonly (readonly [seed: number, fault: string])[] = [
     1_796_643_378_209,
     'a session at work in a sandbox that no command reached was archived at once, and lost what it wrote after that',
   ],
+  [1_796_647_714_163, 'a sandbox that was discarded came up and was used with its destroy on its way'],
+  [
+    1_796_647_715_244,
+    'an archive of the daemon before was left when a sandbox that was taken over was discarded',
+  ],
   [1_796_636_295_275, 'an archive on its way when the daemon died was left when its session ended'],
 ];
 

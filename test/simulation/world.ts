@@ -206,6 +206,7 @@ export class World {
 
   /** A daemon that remembers what it asked for finds it, and does not ask again. */
   #onCreated(sandbox: Sandbox): void {
+    this.userOf(sandbox)?.setAside.delete(sandbox.restoredFrom ?? '');
     if (this.disksLost > 0) return;
     const [name] = sandbox.tags;
     for (const other of this.platform.sandboxes.values()) {

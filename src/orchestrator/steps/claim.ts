@@ -1,5 +1,5 @@
 /** Steps on the claim alone: claim, adopt, look, release. */
-import { enter, newRecord, OF_THE_ORDER, OF_THE_SANDBOX } from '../../session/amend.ts';
+import { enter, newRecord, OF_THE_ORDER, OF_THE_RESTORE, OF_THE_SANDBOX } from '../../session/amend.ts';
 import { coolDownMs } from '../../session/admission.ts';
 import type { FailureHistory } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
@@ -73,8 +73,8 @@ async function stepBack(ctx: StepContext): Promise<void> {
   if (record.archive === undefined && record.kept !== true) await ctx.remove();
   else {
     // To let go was the order, and it is let go of; only deleting it is still to do.
-    const clear = record.order === 'terminate' ? [] : OF_THE_ORDER;
-    await ctx.save(enter('suspended', ctx.now, { clear }));
+    const done = record.order === 'terminate' ? [] : OF_THE_ORDER;
+    await ctx.save(enter('suspended', ctx.now, { clear: [...done, ...OF_THE_RESTORE] }));
   }
 }
 

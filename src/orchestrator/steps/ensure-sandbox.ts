@@ -4,10 +4,17 @@
  */
 import { isProviderError, type SandboxInfo, type SnapshotInfo } from '../../sandboxes/provider.ts';
 import { describeError, DvoError } from '../../lib/errors.ts';
-import { enter, OF_THE_SANDBOX, withObsolete, type Change, type Clearable } from '../../session/amend.ts';
+import {
+  enter,
+  OF_THE_RESTORE,
+  OF_THE_SANDBOX,
+  withObsolete,
+  type Change,
+  type Clearable,
+} from '../../session/amend.ts';
 import type { Archive } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
-import { archivesByName, noteFound, readyOf, salvage } from './archive.ts';
+import { archivesByName, inherit, noteFound, readyOf, salvage } from './archive.ts';
 import { findSandboxes, type Found } from './find-sandbox.ts';
 import { reachOfNext } from './reach.ts';
 import { createUnsettled, inspect, lifetimeOf, sandboxFact, stillHeld, type StepResult } from './step.ts';
@@ -46,7 +53,8 @@ async function useRecorded(ctx: StepContext): Promise<'used' | 'none' | { readon
   const info = await inspect(ctx, record.sandboxId);
   const fact = sandboxFact(info);
   if (fact === 'running' || fact === 'starting') {
-    if (record.stage === 'claimed') ctx.amend(enter('provisioning', ctx.now, { clear: ['kept'] }));
+    const clear = ['kept', 'createAskedAt'] as const;
+    ctx.amend(record.stage === 'claimed' ? enter('provisioning', ctx.now, { clear }) : { clear });
     ctx.facts({ sandbox: fact, remote: 'unknown', probedAt: ctx.now });
     return 'used';
   }
@@ -54,7 +62,7 @@ async function useRecorded(ctx: StepContext): Promise<'used' | 'none' | { readon
   if (pending !== undefined) return pending;
   noteLoss(ctx, info);
   const set = { failures: record.failures };
-  await ctx.save(enter('provisioning', ctx.now, { set, clear: OF_THE_SANDBOX }));
+  await ctx.save(enter('provisioning', ctx.now, { set, clear: [...OF_THE_SANDBOX, ...OF_THE_RESTORE] }));
   return 'none';
 }
 
@@ -78,8 +86,11 @@ async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
   const { remote, limits } = ctx.deps;
   const place = { sandboxId: info.id, paths: info.paths };
   ctx.lane.sandbox = info;
-  // The old holder's remote answers to a claim that is not the session's any more.
-  if (takenFrom !== undefined) await remote.stop(place, undefined, ctx.call(limits.stopMs));
+  if (takenFrom !== undefined) {
+    // The old holder's remote answers to a claim that is not the session's any more; its archives are ours to replace.
+    await remote.stop(place, undefined, ctx.call(limits.stopMs));
+    await inherit(ctx, await archivesByName(ctx));
+  }
   const probe =
     used && takenFrom === undefined ? await remote.probe(place, ctx.call(limits.probeMs)) : undefined;
   const base = { sandboxId: info.id, fresh: !used, ...lifetimeOf(ctx.deps, info) };
@@ -101,6 +112,7 @@ async function adoptSandbox(ctx: StepContext, found: Found): Promise<void> {
     ctx.facts({ sandbox: 'running', remote: 'running', probedAt: ctx.now, healthySince: ctx.now });
     return;
   }
+  if (!used) ctx.deps.gate.noteCreated();
   const set = { ...base, ...(takenFrom !== undefined && { takenFrom }) };
   await ctx.save(enter('provisioning', ctx.now, { set, clear: stale }));
   ctx.facts({ sandbox: sandboxFact(info), remote: 'unknown', probedAt: ctx.now });
@@ -139,6 +151,7 @@ async function create(ctx: StepContext): Promise<StepResult> {
     clear: [
       ...OF_THE_SANDBOX.filter((key) => !(key in set)),
       ...(archive === undefined ? [] : (['startEmpty'] as const)),
+      ...(archive?.snapshotId === ctx.record.archive?.snapshotId ? [] : (['refusals'] as const)),
     ],
   };
   // How long no sandbox is to be had counts from the first try; how long one takes to start, from when it was made.
@@ -210,7 +223,7 @@ interface Choice {
   readonly archive: Archive | undefined;
   /** The only archive that there was has failed since: no try can help. */
   readonly lost?: true;
-  /** Other archives of the session, ready or failed, that the chosen one makes needless. */
+  /** Archives of the session that failed, and the record's own when another daemon has made a newer one. */
   readonly older: readonly string[];
 }
 
@@ -227,10 +240,9 @@ async function chooseArchive(ctx: StepContext): Promise<Choice> {
   if (record.startEmpty === true && (newest === undefined || newest.snapshotId === recordedId)) {
     return { archive: undefined, older: [] };
   }
-  const { setAside = [] } = record;
-  const older = [...rest.map(({ snapshotId }) => snapshotId), ...failed].filter(
-    (id) => !setAside.includes(id),
-  );
+  // Other older ones go when the session ends: another daemon may have begun empty because one could not be restored.
+  const isOwn = record.startEmpty !== true && rest.some(({ snapshotId }) => snapshotId === recordedId);
+  const older = [...failed, ...(isOwn && recordedId !== undefined ? [recordedId] : [])];
   if (newest === undefined && recordedId !== undefined && failed.includes(recordedId)) {
     return { archive: undefined, older, lost: true };
   }
@@ -277,6 +289,8 @@ export async function discardSandbox(ctx: StepContext, why: string): Promise<Ste
   const { record } = ctx;
   if (record.sandboxId === undefined) throw new DvoError('internal', 'there is no sandbox to discard');
   const reason = ctx.lane.sandbox?.reason;
+  // It may come up after all while this is on its way.
+  await ctx.save({ set: { destroyAsked: true } });
   await ctx.deps.provider.destroy(record.sandboxId, ctx.call(ctx.deps.limits.platformMs));
   ctx.log.warn('sandbox discarded', { sandboxId: record.sandboxId, why, reason });
   const failures = record.failures + 1;

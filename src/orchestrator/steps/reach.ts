@@ -45,11 +45,12 @@ export function isWithin(ctx: StepContext, { hosts }: Reach): boolean {
 
 /**
  * Rules are given to a sandbox when it is made, so the session goes on in a new one, from an archive of this one.
- * @throws DvoError `config` where there are no archives
+ * @throws DvoError `config` where there are no archives, or they fail again and again
  */
 export async function moveWithin(ctx: StepContext): Promise<StepResult> {
-  const { unsupported, retryAt = ctx.now } = ctx.record.archiving ?? {};
-  if (unsupported === true && ctx.now < retryAt)
+  const { unsupported, failures = 0, retryAt = ctx.now } = ctx.record.archiving ?? {};
+  const isHopeless = unsupported === true || failures >= ctx.deps.rules.stepRetryLimit;
+  if (isHopeless && ctx.now < retryAt)
     throw new DvoError('config', 'the sandbox is older than the network policy, and cannot be archived');
   if (ctx.now < retryAt) return { again: retryAt };
   ctx.log.info('network policy has changed: the session moves to a sandbox within it');

@@ -158,6 +158,8 @@ export async function probe(ctx: StepContext): Promise<StepResult> {
     ctx.deps.gate.noteRefusedKey(error);
     if (error instanceof Error) ctx.log.warn('probe failed', { error: describeError(error) });
   }
+  // Counted from its end too: one that takes longer than the pace must not keep everything else from its turn.
+  ctx.facts({ probedAt: ctx.now });
   return undefined;
 }
 

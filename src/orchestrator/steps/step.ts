@@ -93,7 +93,7 @@ function unsettled(ctx: StepContext, askedAt: number): StepResult {
   const { listLagMs } = ctx.deps.provider.capabilities;
   const visibleAt = askedAt + IN_FLIGHT_MS + listLagMs;
   return ctx.now < visibleAt
-    ? { again: Math.min(visibleAt, ctx.now + Math.max(250, listLagMs / 4)) }
+    ? { again: Math.min(visibleAt, ctx.now + Math.max(1_000, listLagMs / 2)) }
     : undefined;
 }
 

@@ -5,7 +5,7 @@
 import { isGone } from '../../sandboxes/provider.ts';
 import { describeError } from '../../lib/errors.ts';
 import { coolDownMs, leftAlone } from '../../session/admission.ts';
-import { enter, OF_THE_ORDER, OF_THE_SANDBOX } from '../../session/amend.ts';
+import { enter, OF_THE_ORDER, OF_THE_RESTORE, OF_THE_SANDBOX } from '../../session/amend.ts';
 import type { Ending, SessionRecord } from '../../session/session.ts';
 import type { StepContext } from '../context.ts';
 import { archivesByName, archivesOf, deleteArchives, inherit, salvage } from './archive.ts';
@@ -194,7 +194,7 @@ export async function settle(ctx: StepContext): Promise<StepResult> {
   }
   switch (record.ending ?? 'suspend') {
     case 'roll-over':
-      await ctx.save(enter('provisioning', ctx.now, { clear: OF_THE_SANDBOX }));
+      await ctx.save(enter('provisioning', ctx.now, { clear: [...OF_THE_SANDBOX, ...OF_THE_RESTORE] }));
       return undefined;
     case 'yield':
       return await forget(ctx);
@@ -228,9 +228,7 @@ async function rest(ctx: StepContext, kept: boolean): Promise<StepResult> {
   const ofTheSandbox = kept ? OF_THE_SANDBOX.filter((key) => !KEPT.has(key)) : OF_THE_SANDBOX;
   // One that was given while the session was let go is still to be carried out.
   const done = record.orderedAt === orderedAt ? OF_THE_ORDER : [];
-  // Nothing came after the empty start, so the next one tries the archive again.
-  const again = kept ? [] : (['startEmpty', 'refusals'] as const);
-  const clear = [...ofTheSandbox, ...done, ...again];
+  const clear = [...ofTheSandbox, ...done, ...(kept ? [] : OF_THE_RESTORE)];
   await ctx.save(
     enter('suspended', ctx.now, { set: { launches: 0, ...(kept ? { kept: true } : {}) }, clear }),
   );
@@ -263,7 +261,10 @@ export function ordered(ctx: StepContext): void {
 
 function coolDown(ctx: StepContext): void {
   const { index } = ctx.deps;
-  const attempts = Math.max(2, index.failures(ctx.lane.name)?.attempts ?? 1);
+  const { createTag, sandboxId } = ctx.record;
+  // A claim that was never answered has not been counted.
+  const uncounted = createTag === undefined && sandboxId === undefined ? 1 : 0;
+  const attempts = Math.max(2, (index.failures(ctx.lane.name)?.attempts ?? 1) + uncounted);
   const coolUntil = ctx.now + coolDownMs(attempts);
   const { lastError } = ctx.record;
   const reason =
