@@ -96,6 +96,10 @@ const FOUND_ATTENDED: readonly (readonly [seed: number, fault: string])[] = [
     1_796_647_715_244,
     'an archive of the daemon before was left when a sandbox that was taken over was discarded',
   ],
+  [
+    1_796_649_861_468,
+    'a sandbox that was marked after its claim had lapsed passed for newer than an archive',
+  ],
   [1_796_636_295_275, 'an archive on its way when the daemon died was left when its session ended'],
 ];
 

@@ -95,6 +95,10 @@ export class User {
     this.#orderedGone.add(host);
   }
 
+  get isOrderedToGo(): boolean {
+    return this.#orderedGone.size > 0;
+  }
+
   /** What is written in there may go any moment: its daemon has been told to delete everything. */
   #isOrderedGone({ remote }: Sandbox): boolean {
     for (const host of this.#orderedGone) {

@@ -266,7 +266,7 @@ export class World {
   onStartsEmpty(sessionId: string, archive: string): void {
     const user = this.users.get(sessionId);
     if (user === undefined) return;
-    user.setAside.add(archive);
+    if (!user.isOrderedToGo) user.setAside.add(archive);
     user.expectNothing();
   }
 

@@ -13,6 +13,8 @@ const FRESH_TOKEN_MS = 60_000;
 
 export async function prepare(ctx: StepContext): Promise<StepResult> {
   const { remote, limits, queue } = ctx.deps;
+  // A mark that is made when the claim has lapsed would pass for work, newer than what its new holder has archived.
+  if (!(await stillHeld(ctx))) return undefined;
   const place = await target(ctx);
   if (ctx.record.stage !== 'preparing') {
     // On disk before the marker is: from here on the sandbox is the session's.
